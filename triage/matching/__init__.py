@@ -1,0 +1,1 @@
+"""Signatures: loading, scanning for them, and turning a hit into a Signal."""

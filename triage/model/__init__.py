@@ -1,0 +1,1 @@
+"""The nouns: frozen records without logic, shared by every layer."""

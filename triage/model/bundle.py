@@ -1,0 +1,77 @@
+"""What evidence consists of before anything is understood: files, chunks, documents, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from triage.model.base import Record, Spec
+from triage.vocabulary import GapReason
+
+
+class File(Record, kw_only=True):
+    """One file of the evidence, as recognised.
+
+    path: relative to what was opened; a single file's base name; `<stdin>`.
+    sources: names of parsers that recognise it, best first; empty when nothing does.
+    text: false for binary documents, which are never scanned line by line.
+    node, rank, local_rank, pid, attempt: what the path says, or None.
+    """
+
+    path: str
+    size: int
+    sources: tuple[str, ...] = ()
+    text: bool = True
+    truncated: bool = False
+    node: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    attempt: int | None = None
+
+
+class Chunk(msgspec.Struct):
+    """A line-aligned piece of a text file, normalised (no ESC sequences; CR and NUL made line ends; UTF-8).
+
+    first_line: 1-based number, in the file as it is on disk, of the first line.
+    lines: for each line of `data` its number in the file, when normalising changed the count; else None.
+    """
+
+    file: File
+    data: bytes
+    first_line: int
+    lines: list[int] | None = None
+    last: bool = False
+
+
+class Window(Record, kw_only=True):
+    """The lines around a hit, for a parser. `lines[hit]` is the line that was hit, `numbers` their file line numbers."""
+
+    file: File
+    lines: tuple[str, ...]
+    numbers: tuple[int, ...]
+    hit: int
+
+
+class Document(Record, kw_only=True):
+    """A whole file for a parser of a structured source.
+
+    data: its bytes, decompressed.
+    unpickle: loads a pickle in a limited child with every class refused; raises ValueError with the reason.
+    """
+
+    file: File
+    data: bytes
+    unpickle: Callable[[bytes], Any]
+
+
+class Gap(Spec, kw_only=True):
+    """Something that could not be seen: what, why, and what would show it."""
+
+    what: str
+    why: GapReason
+    node: str | None = None
+    file: str | None = None
+    how: str | None = None

@@ -1,0 +1,38 @@
+"""One file a source. A parser turns the lines around a hit into an Event, or a whole document into Facts.
+
+A parser module has:
+
+    SOURCE: str                       its own name
+    recognises(head, tail) -> int     0 no; 1 holds lines of this source; 2 is such a file (head and tail are <= 64 KiB each)
+    BEFORE, AFTER: int                lines wanted around a hit (0 when absent)
+    parse(window) -> Event            text sources: the message at the hit, its continuation lines joined
+    MARKS: ((kind, regex), ...)       lines worth sampling (see `Mark`); named groups become its fields
+    facts(document) -> Iterator[Fact] structured sources: the values, names listed in the module's docstring
+
+Files whose name starts with an underscore are shared by parsers and are no sources. Nothing else has to be edited to add one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from types import ModuleType
+
+from triage.vocabulary import sources
+
+
+@cache
+def parser(source: str) -> ModuleType:
+    """The parser module of a source."""
+    return importlib.import_module(f"triage.parsers.{source}")
+
+
+def parsers() -> dict[str, ModuleType]:
+    """All parsers by source."""
+    return {source: parser(source) for source in sources()}
+
+
+def recognise(head: bytes, tail: bytes) -> tuple[str, ...]:
+    """Sources that a file holds, best first; empty when no parser knows it."""
+    scores = {source: module.recognises(head, tail) for source, module in parsers().items()}
+    return tuple(sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)))
