@@ -1,0 +1,1 @@
+"""From signals, marks and facts to the incident graph: who is who, when it was, what caused what."""

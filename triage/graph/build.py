@@ -1,0 +1,121 @@
+"""The incident graph, built in one pass: identity, clocks, episodes, the job's window, cause edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from triage.graph import cascade, clocks, episodes, identity
+from triage.model.base import Scalar
+from triage.model.bundle import File, Gap
+from triage.model.event import Fact, Mark, Signal
+from triage.model.incident import Incident, Placed, Rank
+
+BEFORE_S = 300.0  # a kernel event this long before the job's first line may still be its own (prolog, start-up)
+AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
+FAILURES = frozenset({"error", "fatal"})
+
+
+def build(
+    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact], gaps: Sequence[Gap]
+) -> Incident:
+    """Everything known, placed in time and episode and joined by cause edges."""
+    who = identity.identify(files, signals, marks, facts)
+    time = clocks.line_up(signals, marks)
+    found = episodes.find(files, signals, marks, {index: time.at(mark.event)[0] for index, mark in enumerate(marks)})
+    window = _window(time, marks, facts, signals)
+    placed = [_place(signal, who, time, found, window) for signal in signals]
+    failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
+    rows, answered = episodes.epochs(found, failed)
+    placed = cascade.demote([_quiet(item, marks, answered) for item in placed])
+    return Incident(
+        files=tuple(files), signals=tuple(placed), facts=tuple(facts), marks=tuple(marks),
+        ranks=_progress(who, marks), gpus=who.gpus, nodes=who.nodes, world_size=who.world_size,
+        episodes=rows, answered=answered, gaps=tuple(gaps), hang_start=_hang_start(placed), end=window[1],
+    )  # fmt: skip
+
+
+def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact]) -> Incident:
+    """The incident with what the analyses derived; cause edges are drawn anew over all signals."""
+    return build(
+        incident.files, [*(item.signal for item in incident.signals), *signals], incident.marks,
+        [*incident.facts, *facts], incident.gaps,
+    )  # fmt: skip
+
+
+def _place(
+    signal: Signal, who: identity.Identity, time: clocks.Clocks, found: episodes.Episodes,
+    window: tuple[float | None, float | None],
+) -> Placed:  # fmt: skip
+    at, uncertainty = time.at(signal.event)
+    ran = signal.fields.get("ran_ms")
+    if at is not None and isinstance(ran, int | float):
+        at -= ran / 1000  # a timeout happened when it began
+    outside = signal.event.source == "kernel_log" and at is not None and not _inside(at, window)
+    entity = who.of(signal.entity)
+    return Placed(
+        signal=msgspec.structs.replace(signal, entity=entity), at=at, uncertainty=uncertainty,
+        episode=found.of(signal.event, at), rule="outside-window" if outside else None,
+    )  # fmt: skip
+
+
+def _inside(at: float, window: tuple[float | None, float | None]) -> bool:
+    start, end = window
+    return (start is None or at >= start - BEFORE_S) and (end is None or at <= end + AFTER_S)
+
+
+def _window(
+    time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[Fact], signals: Sequence[Signal]
+) -> tuple[float | None, float | None]:
+    """First and last second of the job: what the scheduler says, widened by what its own logs say."""
+    said = [time.absolute(fact.time) for fact in facts if fact.name in {"slurm.job.start", "slurm.job.end"}]
+    own = [time.at(mark.event)[0] for mark in marks if mark.event.source != "kernel_log"]
+    own += [time.at(signal.event)[0] for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}]
+    times = [seconds for seconds in [*said, *own] if seconds is not None]
+    return (min(times), max(times)) if len(times) > 1 else (None, None)
+
+
+def _quiet(item: Placed, marks: Sequence[Mark], answered: int) -> Placed:
+    """A survivable signal after which the job made progress is noise; so is what belongs to another episode."""
+    if item.rule is None and item.episode != answered:
+        return msgspec.structs.replace(item, rule="other-episode")
+    if item.rule is None and item.signal.signature.progress == "survivable" and _progressed(item, marks):
+        return msgspec.structs.replace(item, rule="progress")
+    return item
+
+
+def _progressed(item: Placed, marks: Sequence[Mark]) -> bool:
+    where = item.signal.event.where
+    last = item.signal.last_line or where.line or 0
+    return any(
+        mark.kind in {"step", "end"} and mark.event.where.file == where.file and (mark.event.where.line or 0) > last
+        for mark in marks
+    )
+
+
+def _progress(who: identity.Identity, marks: Sequence[Mark]) -> dict[int, Rank]:
+    """Ranks with the last step that each has logged."""
+    last: dict[int, tuple[int, str, int]] = {}
+    for mark in marks:
+        step, where = mark.fields.get("step"), mark.event.where
+        if mark.kind == "step" and mark.event.rank is not None and isinstance(step, int):
+            last[mark.event.rank] = max(last.get(mark.event.rank, (-1, "", 0)), (step, where.file, where.line or 0))
+    return {
+        number: msgspec.structs.replace(rank, last_step=last[number][0], last_line=last[number][1:]) if number in last else rank
+        for number, rank in who.ranks.items()
+    }
+
+
+def _hang_start(placed: Sequence[Placed]) -> float | None:
+    """When the earliest timed-out operation of the answered episode began."""
+    begun = [item.at for item in placed if item.at is not None and item.signal.fields.get("ran_ms") is not None]
+    return min(begun, default=None)
+
+
+def entity_of(incident: Incident, entity: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """An entity completed from the incident's own maps."""
+    who = identity.Identity(
+        ranks=incident.ranks, gpus=incident.gpus, nodes=incident.nodes, world_size=incident.world_size, pids={}
+    )
+    return who.of(entity)

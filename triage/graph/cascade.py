@@ -1,0 +1,141 @@
+"""Cause edges: which signal is only the effect of another.
+
+Rules come from data/causality.yaml and join signatures by `covers`. Beside them stand three general ones: an echo
+(role consequence) never causes; steps seen after a survivable signal make it noise; a symptom that began after a
+root cause of the same job is its effect.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+
+import msgspec
+
+from triage import content
+from triage.model.base import Scalar, Spec
+from triage.model.incident import Placed
+from triage.vocabulary import Scope, Support
+
+MOST_CAUSES = 64  # candidates tried for one effect: earliest first, so that a storm of one message stays linear
+
+
+class Rule(Spec, kw_only=True):
+    """One causality rule; `window` in seconds from cause to effect."""
+
+    id: str
+    cause: list[str]
+    effect: list[str]
+    window: tuple[float, float]
+    scope: Scope
+    strength: Support
+    why: str = ""
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """The rules of data/causality.yaml."""
+    return tuple(content.load(content.data("causality.yaml"), list[Rule]))
+
+
+def demote(placed: Sequence[Placed]) -> list[Placed]:
+    """The same signals with `effect_of` and `rule` filled in. Demoted signals keep their place in the list."""
+    edges = _by_rules(placed)
+    return [
+        msgspec.structs.replace(item, effect_of=tuple(sorted({cause for cause, _ in found})), rule=found[0][1])
+        if (found := edges.get(index)) and item.rule is None
+        else item
+        for index, item in enumerate(placed)
+    ]
+
+
+def _by_rules(placed: Sequence[Placed]) -> dict[int, list[tuple[int, str]]]:
+    by_fact: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(placed):
+        for fact in item.signal.signature.covers:
+            by_fact[fact].append(index)
+    edges: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for rule in rules():
+        if rule.strength == "weak":
+            continue
+        causes = sorted({index for fact in rule.cause for index in by_fact[fact] if _may_cause(placed[index])})
+        causes = causes[:MOST_CAUSES]
+        for effect in sorted({index for fact in rule.effect for index in by_fact[fact]}):
+            for cause in causes:
+                if _explains(rule, placed[cause], placed[effect]) and not _reaches(edges, cause, effect):
+                    edges[effect].append((cause, rule.id))
+    return edges
+
+
+def _may_cause(item: Placed) -> bool:
+    return item.rule is None and item.signal.signature.role != "consequence"
+
+
+def _reaches(edges: dict[int, list[tuple[int, str]]], start: int, goal: int) -> bool:
+    """Would an edge goal <- start close a circle: is `goal` already among the causes of `start`?"""
+    stack, seen = [start], set()
+    while stack:
+        index = stack.pop()
+        if index == goal:
+            return True
+        if index not in seen:
+            seen.add(index)
+            stack += [cause for cause, _ in edges.get(index, [])]
+    return False
+
+
+def _explains(rule: Rule, cause: Placed, effect: Placed) -> bool:
+    if cause.signal.signature.id == effect.signal.signature.id or cause.episode != effect.episode:
+        return False
+    return near(rule.scope, cause.signal.entity, effect.signal.entity) and _in_time(rule, cause, effect)
+
+
+def _in_time(rule: Rule, cause: Placed, effect: Placed) -> bool:
+    first, last = cause.signal.event.where, effect.signal.event.where
+    if cause.at is not None and effect.at is not None:
+        slack = cause.uncertainty + effect.uncertainty if first.file != last.file else 1.0
+        return rule.window[0] - slack <= effect.at - cause.at <= rule.window[1] + slack
+    if first.file == last.file and first.line and last.line:
+        return first.line <= last.line or rule.window[0] < 0
+    return rule.strength == "strong"
+
+
+_KEYS: dict[Scope, tuple[str, ...]] = {
+    "same-process": ("node", "rank", "pid"),
+    "same-rank": ("node", "rank"),
+    "same-gpu": ("node", "pci", "gpu"),
+    "same-pci-tree": ("node",),
+    "same-link": ("node",),
+    "same-node": ("node",),
+    "same-container": ("node",),
+    "same-mount": ("node", "mount"),
+    "same-group": (),
+    "same-rail": (),
+    "same-job": (),
+    "next-start": (),
+}
+
+
+def near(scope: Scope, one: dict[str, Scalar], other: dict[str, Scalar]) -> bool:
+    """Do two entities agree as far as a scope asks? What one of them does not say cannot disagree."""
+    return all(one.get(key) == other.get(key) for key in _KEYS[scope] if one.get(key) is not None and other.get(key) is not None)
+
+
+def chain(placed: Sequence[Placed], index: int) -> Iterator[int]:
+    """All indexes that `index` explains, directly or through others."""
+    effects: dict[int, list[int]] = defaultdict(list)
+    for effect, item in enumerate(placed):
+        for cause in item.effect_of:
+            effects[cause].append(effect)
+    yield from _walk(effects, index)
+
+
+def _walk(effects: dict[int, list[int]], start: int) -> Iterable[int]:
+    stack, seen = list(effects[start]), set()
+    while stack:
+        index = stack.pop()
+        if index not in seen:
+            seen.add(index)
+            yield index
+            stack += effects[index]

@@ -1,0 +1,107 @@
+"""One time line over nodes whose clocks disagree.
+
+The year and the zone come from the evidence only. Each node's offset is estimated from events that all nodes
+share: the same training step, or the beginning of the same timed-out collective. Two events of different nodes
+closer than their uncertainty are never ordered.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from statistics import median
+
+from triage.model.base import Record
+from triage.model.event import Event, Mark, Signal, Stamp
+
+SAME_NODE_S = 2.0  # lines of one node: buffering of log writers
+CROSS_NODE_S = 10.0  # lines of two nodes before any offset is known (NTP drift, slow file systems)
+ALIGNED_S = 2.0  # after the offset was taken out
+
+
+class Clocks(Record, kw_only=True):
+    """Offsets in seconds by node (positive: the node's clock is ahead), and the reference date for year-less stamps."""
+
+    offsets: dict[str, float]
+    reference: float | None
+
+    def at(self, event: Event) -> tuple[float | None, float]:
+        """Seconds on the common time line and their uncertainty against other nodes; None when the line has no usable time."""
+        seconds = self.absolute(event.time)
+        if seconds is None:
+            return None, CROSS_NODE_S
+        known = event.node in self.offsets if event.node else False
+        return seconds - self.offsets.get(event.node or "", 0.0), ALIGNED_S if known else CROSS_NODE_S
+
+    def absolute(self, stamp: Stamp | None) -> float | None:
+        """The stamp on the evidence's own calendar, or None (boot-relative, or a clock without any date)."""
+        if stamp is None or stamp.kind == "boot":
+            return None
+        if stamp.kind in {"utc", "local"}:
+            return stamp.seconds
+        if self.reference is None:
+            return stamp.seconds if stamp.kind == "yearless" else None
+        if stamp.kind == "clock":
+            return _nearest([self._midnight() + day * 86400 + stamp.seconds for day in (-1, 0, 1)], self.reference)
+        year = datetime.fromtimestamp(self.reference, timezone.utc).year
+        starts = [calendar.timegm((each, 1, 1, 0, 0, 0)) for each in (year - 1, year, year + 1)]
+        return _nearest([_in_year(start, stamp.seconds) for start in starts], self.reference)
+
+    def _midnight(self) -> float:
+        return (self.reference or 0.0) // 86400 * 86400
+
+
+def _in_year(start: float, seconds: float) -> float:
+    """Year-less stamps are counted in a common year; from March on a leap year is a day longer."""
+    leap = calendar.isleap(datetime.fromtimestamp(start, timezone.utc).year)
+    return start + seconds + (86400 if leap and seconds >= 59 * 86400 else 0)
+
+
+def _nearest(candidates: Sequence[float], reference: float) -> float:
+    return min(candidates, key=lambda seconds: abs(seconds - reference))
+
+
+def line_up(signals: Iterable[Signal], marks: Iterable[Mark]) -> Clocks:
+    """Estimate every node's clock offset."""
+    signals, marks = list(signals), list(marks)
+    dated = [event.time.seconds for event in _events(signals, marks) if event.time and event.time.kind in {"utc", "local"}]
+    clocks = Clocks(offsets={}, reference=median(dated) if dated else None)
+    shared = _steps(clocks, marks) or _hang_starts(clocks, signals)
+    return Clocks(offsets=_offsets(shared), reference=clocks.reference)
+
+
+def _events(signals: Sequence[Signal], marks: Sequence[Mark]) -> Iterable[Event]:
+    # Kernel logs may hold weeks: they must not move the reference date.
+    yield from (mark.event for mark in marks)
+    yield from (signal.event for signal in signals)
+
+
+def _steps(clocks: Clocks, marks: Sequence[Mark]) -> dict[object, dict[str, list[float]]]:
+    shared: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for mark in marks:
+        seconds = clocks.absolute(mark.event.time)
+        if mark.kind == "step" and mark.event.node and seconds is not None:
+            shared[mark.fields.get("step")][mark.event.node].append(seconds)
+    return {step: nodes for step, nodes in shared.items() if len(nodes) > 1}
+
+
+def _hang_starts(clocks: Clocks, signals: Sequence[Signal]) -> dict[object, dict[str, list[float]]]:
+    shared: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for signal in signals:
+        seconds, ran = clocks.absolute(signal.event.time), signal.fields.get("ran_ms")
+        if seconds is not None and ran is not None and signal.event.node:
+            key = (signal.signature.id, signal.fields.get("group"), signal.fields.get("seq"))
+            shared[key][signal.event.node].append(seconds - float(ran) / 1000)
+    return {key: nodes for key, nodes in shared.items() if len(nodes) > 2}
+
+
+def _offsets(shared: dict[object, dict[str, list[float]]]) -> dict[str, float]:
+    """A node's offset is the median of its lead over the median node, over all shared events."""
+    leads: dict[str, list[float]] = defaultdict(list)
+    for nodes in shared.values():
+        middle = median(median(times) for times in nodes.values())
+        for node, times in nodes.items():
+            leads[node].append(median(times) - middle)
+    return {node: round(median(values), 3) for node, values in sorted(leads.items())}

@@ -1,0 +1,87 @@
+"""Runs of the job between restarts. The last failed one is answered, the others are listed.
+
+An episode ends where a line says so: an elastic restart or requeue, or a new world that starts after something
+fatal was printed in the same file. Files of different attempts (`attempt_1/`) belong to different episodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from triage.model.base import Record
+from triage.model.bundle import File
+from triage.model.event import Event, Mark, Signal
+from triage.model.incident import Epoch
+
+
+class Episodes(Record, kw_only=True):
+    """cuts: by file the first lines of each later episode; attempts: by file the attempt of its path."""
+
+    cuts: dict[str, list[int]]
+    attempts: dict[str, int]
+    times: list[float]
+    count: int
+
+    def of(self, event: Event, at: float | None) -> int:
+        """Episode of a line. A file without any cut is placed by time, else it belongs to the last episode."""
+        where = event.where
+        if where.file in self.attempts:
+            return self.attempts[where.file]
+        cuts = self.cuts.get(where.file)
+        if cuts:
+            # Files with fewer cuts than the job has episodes joined late: their last part is the job's last.
+            return self.count - 1 - len(cuts) + bisect_right(cuts, where.line or 0)
+        if at is not None and self.times:
+            return min(bisect_right(self.times, at), self.count - 1)
+        return self.count - 1
+
+
+def find(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]) -> Episodes:
+    """Cut every file at its restarts. `at` gives the time of a mark by its index."""
+    attempts = {file.path: file.attempt for file in files if file.attempt is not None}
+    first = min(attempts.values(), default=0)
+    attempts = {path: number - first for path, number in attempts.items()}
+    cuts, times = _cuts(signals, marks, at)
+    count = max([len(lines) + 1 for lines in cuts.values()] + [number + 1 for number in attempts.values()], default=1)
+    longest = max(cuts, key=lambda path: (len(cuts[path]), path), default="")
+    return Episodes(cuts=cuts, attempts=attempts, times=times.get(longest, []), count=count)
+
+
+def _cuts(
+    signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]
+) -> tuple[dict[str, list[int]], dict[str, list[float]]]:
+    fatal: dict[str, list[int]] = defaultdict(list)
+    for signal in signals:
+        if signal.signature.severity == "fatal" and signal.event.where.line:
+            fatal[signal.event.where.file].append(signal.event.where.line)
+    lines: dict[str, list[int]] = defaultdict(list)
+    times: dict[str, list[float]] = defaultdict(list)
+    for index, mark in sorted(enumerate(marks), key=lambda item: (item[1].event.where.file, item[1].event.where.line or 0)):
+        file, line = mark.event.where.file, mark.event.where.line or 0
+        since = lines[file][-1] if lines[file] else 0
+        failed = any(since <= each < line for each in fatal[file])
+        if mark.kind in {"restart", "start"} and failed:
+            lines[file].append(line)
+            if (seconds := at.get(index)) is not None:
+                times[file].append(seconds)
+    return {file: cut for file, cut in lines.items() if cut}, times
+
+
+def epochs(episodes: Episodes, failed: set[int]) -> tuple[tuple[Epoch, ...], int]:
+    """The list of episodes, and the index of the one to answer: the last that failed, else the last."""
+    answered = max(failed, default=episodes.count - 1)
+    main = max(episodes.cuts, key=lambda path: (len(episodes.cuts[path]), path), default=None)
+    cuts = episodes.cuts.get(main or "", [])
+    starts: list[int | None] = [None, *cuts] if len(cuts) == episodes.count - 1 else [None] * episodes.count
+    rows = []
+    for index, start in enumerate(starts):
+        end = starts[index + 1] if index + 1 < len(starts) else None
+        why = "the first run seen" if index == 0 else "a restart in the log" if cuts else f"attempt {index}"
+        rows.append(
+            Epoch(
+                index=index, why=why, file=main, first_line=start, last_line=end - 1 if end else None, failed=index in failed
+            )
+        )
+    return tuple(rows), answered
