@@ -14,6 +14,7 @@ from triage.model.incident import Incident, Placed, Rank
 
 BEFORE_S = 300.0  # a kernel event this long before the job's first line may still be its own (prolog, start-up)
 AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
+PROGRESS_S = 120.0  # steps of another file this long after a survivable signal make it noise
 FAILURES = frozenset({"error", "fatal"})
 
 
@@ -28,7 +29,8 @@ def build(
     placed = [_place(signal, who, time, found, window) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
     rows, answered = episodes.epochs(found, failed)
-    placed = cascade.demote([_quiet(item, marks, answered) for item in placed])
+    progress = _last_progress(time, marks)
+    placed = cascade.demote([_quiet(item, progress, answered) for item in placed])
     return Incident(
         files=tuple(files), signals=tuple(placed), facts=tuple(facts), marks=tuple(marks),
         ranks=_progress(who, marks), gpus=who.gpus, nodes=who.nodes, world_size=who.world_size,
@@ -76,22 +78,38 @@ def _window(
     return (min(times), max(times)) if len(times) > 1 else (None, None)
 
 
-def _quiet(item: Placed, marks: Sequence[Mark], answered: int) -> Placed:
+class _Last(msgspec.Struct):
+    """The last step or end mark: its line by file, and its time over all files."""
+
+    lines: dict[str, int]
+    at: float | None
+
+
+def _last_progress(time: clocks.Clocks, marks: Sequence[Mark]) -> _Last:
+    steps = [mark for mark in marks if mark.kind in {"step", "end"}]
+    lines: dict[str, int] = {}
+    for mark in steps:
+        where = mark.event.where
+        lines[where.file] = max(lines.get(where.file, 0), where.line or 0)
+    times = [seconds for mark in steps if (seconds := time.at(mark.event)[0]) is not None]
+    return _Last(lines=lines, at=max(times, default=None))
+
+
+def _quiet(item: Placed, progress: _Last, answered: int) -> Placed:
     """A survivable signal after which the job made progress is noise; so is what belongs to another episode."""
     if item.rule is None and item.episode != answered:
         return msgspec.structs.replace(item, rule="other-episode")
-    if item.rule is None and item.signal.signature.progress == "survivable" and _progressed(item, marks):
+    if item.rule is None and item.signal.signature.progress == "survivable" and _progressed(item, progress):
         return msgspec.structs.replace(item, rule="progress")
     return item
 
 
-def _progressed(item: Placed, marks: Sequence[Mark]) -> bool:
+def _progressed(item: Placed, progress: _Last) -> bool:
     where = item.signal.event.where
-    last = item.signal.last_line or where.line or 0
-    return any(
-        mark.kind in {"step", "end"} and mark.event.where.file == where.file and (mark.event.where.line or 0) > last
-        for mark in marks
-    )
+    if where.file in progress.lines:
+        return progress.lines[where.file] > (item.signal.last_line or where.line or 0)
+    # Another file's steps count only when they go on for longer than a hung step would hide.
+    return item.at is not None and progress.at is not None and progress.at > item.at + PROGRESS_S
 
 
 def _progress(who: identity.Identity, marks: Sequence[Mark]) -> dict[int, Rank]:

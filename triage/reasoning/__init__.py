@@ -1,0 +1,1 @@
+"""From the incident graph to ranked hypotheses: playbooks, questions, confidence, verdict."""
