@@ -11,6 +11,7 @@ from triage.model.base import Scalar
 from triage.model.bundle import File, Gap
 from triage.model.event import Fact, Mark, Signal
 from triage.model.incident import Incident, Placed, Rank
+from triage.model.summary import Summary
 
 BEFORE_S = 300.0  # a kernel event this long before the job's first line may still be its own (prolog, start-up)
 AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
@@ -19,8 +20,9 @@ FAILURES = frozenset({"error", "fatal"})
 
 
 def build(
-    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact], gaps: Sequence[Gap]
-) -> Incident:
+    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact], gaps: Sequence[Gap],
+    summaries: Sequence[Summary] = (),
+) -> Incident:  # fmt: skip
     """Everything known, placed in time and episode and joined by cause edges."""
     who = identity.identify(files, signals, marks, facts)
     time = clocks.line_up(signals, marks)
@@ -34,7 +36,8 @@ def build(
     return Incident(
         files=tuple(files), signals=tuple(placed), facts=tuple(facts), marks=tuple(marks),
         ranks=_progress(who, marks), gpus=who.gpus, nodes=who.nodes, world_size=who.world_size,
-        episodes=rows, answered=answered, gaps=tuple(gaps), hang_start=_hang_start(placed), end=window[1],
+        episodes=rows, answered=answered, gaps=tuple(gaps), summaries=tuple(summaries),
+        start=window[0], hang_start=_hang_start(placed), end=window[1],
     )  # fmt: skip
 
 
@@ -42,7 +45,7 @@ def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact])
     """The incident with what the analyses derived; cause edges are drawn anew over all signals."""
     return build(
         incident.files, [*(item.signal for item in incident.signals), *signals], incident.marks,
-        [*incident.facts, *facts], incident.gaps,
+        [*incident.facts, *facts], incident.gaps, incident.summaries,
     )  # fmt: skip
 
 

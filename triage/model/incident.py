@@ -5,6 +5,7 @@ from __future__ import annotations
 from triage.model.base import Record
 from triage.model.bundle import File, Gap
 from triage.model.event import Fact, Mark, Signal
+from triage.model.summary import Summary
 
 
 class Rank(Record, kw_only=True):
@@ -73,5 +74,7 @@ class Incident(Record, kw_only=True):
     episodes: tuple[Epoch, ...]
     answered: int
     gaps: tuple[Gap, ...]
+    summaries: tuple[Summary, ...] = ()
+    start: float | None = None
     hang_start: float | None = None
     end: float | None = None

@@ -1,0 +1,73 @@
+"""The one data flow, top to bottom: open, scan, parse, join, derive, reason, report.
+
+Each step is a function of what the step before gave; nothing here touches a cluster, the network or the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triage import analysis, content
+from triage.bundle.opening import Evidence, open_evidence
+from triage.graph.build import build, extend
+from triage.matching.loading import catalogue
+from triage.matching.matcher import match, match_facts
+from triage.model.bundle import Document, File, Gap
+from triage.model.event import Fact
+from triage.model.incident import Incident
+from triage.model.report import Report
+from triage.parsers import parser, parsers, recognise
+from triage.reasoning import hypotheses, loading, verdict
+from triage.reasoning.questions import View
+from triage.reasoning.walking import walks
+from triage.report.contract import assemble
+
+DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
+
+
+def explain(paths: Sequence[str]) -> Report:
+    """Paths to a report. Raises BundleError when a path cannot be opened, ContentError when content is at fault."""
+    with open_evidence(list(paths), recognise=recognise) as evidence:
+        incident = understand(evidence)
+    return reason(incident)
+
+
+def understand(evidence: Evidence) -> Incident:
+    """Evidence to an incident graph, with everything that the analyses derive from it."""
+    signatures = catalogue()
+    matched = match(evidence.files, evidence.chunks, signatures, parser, parsers())
+    facts, gaps = structured(evidence)
+    signals = [*matched.signals, *match_facts(facts, signatures)]
+    incident = build(
+        evidence.files, signals, matched.marks, facts, [*evidence.gaps, *matched.gaps, *gaps], matched.summaries
+    )
+    derived = list(analysis.derive(incident))
+    return extend(incident, match_facts(derived, signatures), derived)
+
+
+def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
+    """Facts of every file that a parser reads as a whole. A document that cannot be read is a gap."""
+    facts: list[Fact] = []
+    gaps: list[Gap] = []
+    for file in evidence.files:
+        for source in file.sources:
+            if hasattr(parser(source), "facts"):
+                try:
+                    facts += _facts(evidence, file, source)
+                except Exception as error:  # one of the four places that may: one file must not end the analysis
+                    gaps.append(Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200]))
+    return facts, gaps
+
+
+def _facts(evidence: Evidence, file: File, source: str) -> list[Fact]:
+    document = Document(file=file, data=evidence.read(file, DOCUMENT_BYTES), unpickle=evidence.unpickle)
+    return list(parser(source).facts(document))
+
+
+def reason(incident: Incident) -> Report:
+    """An incident to the report."""
+    view = View(incident, catalogue())
+    ranked = hypotheses.rank(incident, loading.causes(), walks(loading.playbooks(), view))
+    return assemble(incident, ranked, verdict.verdict(incident, ranked), content.digest())
+
+

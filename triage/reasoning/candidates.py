@@ -1,0 +1,78 @@
+"""Causes worth naming: root-cause signals that nothing explains, leaves of walked playbooks, and, failing both, symptoms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from triage.model.base import Record
+from triage.model.incident import Incident, Placed
+from triage.model.signature import Cause
+from triage.reasoning.walking import Walk
+from triage.vocabulary import Support
+
+_STRENGTH: dict[Support, int] = {"weak": 0, "moderate": 1, "strong": 2}
+
+
+class Candidate(Record, kw_only=True):
+    """One cause with the signals (indexes into incident.signals) and walks that speak for it."""
+
+    cause: Cause
+    indexes: tuple[int, ...]
+    walks: tuple[Walk, ...] = ()
+
+    @property
+    def support(self) -> Support:
+        """The strongest support of any leaf; without one a signal alone is moderate."""
+        supports: list[Support] = [walk.leaf.support for walk in self.walks]
+        if self.indexes:
+            supports.append("moderate")
+        return max(supports, key=lambda support: _STRENGTH[support])
+
+
+def find(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]) -> list[Candidate]:
+    """All candidates, in order of their cause's id."""
+    by_cause: dict[str, list[int]] = {}
+    for index in _roots(incident):
+        by_cause.setdefault(incident.signals[index].signal.signature.cause or "", []).append(index)
+    by_walk: dict[str, list[Walk]] = {}
+    for walk in walked:
+        if walk.leaf.cause is not None:
+            by_walk.setdefault(walk.leaf.cause, []).append(walk)
+    for name in by_walk.keys() - by_cause.keys():
+        by_cause[name] = _symptoms(incident, name)
+    if not by_cause:
+        for index, item in enumerate(incident.signals):
+            if _open(item) and item.signal.signature.role == "symptom" and item.signal.signature.cause:
+                by_cause.setdefault(item.signal.signature.cause, []).append(index)
+    return [
+        Candidate(cause=causes[name], indexes=tuple(by_cause[name]), walks=tuple(by_walk.get(name, ())))
+        for name in sorted(by_cause)
+        if name in causes
+    ]
+
+
+def _open(item: Placed) -> bool:
+    return item.rule is None and not item.effect_of
+
+
+def _roots(incident: Incident) -> Iterable[int]:
+    for index, item in enumerate(incident.signals):
+        signature = item.signal.signature
+        if _open(item) and signature.role == "root-cause" and signature.cause:
+            yield index
+
+
+def _symptoms(incident: Incident, cause: str) -> list[int]:
+    return [
+        index
+        for index, item in enumerate(incident.signals)
+        if _open(item) and item.signal.signature.cause == cause and item.signal.signature.role == "symptom"
+    ]
+
+
+def earliest(incident: Incident, indexes: Sequence[int]) -> Placed | None:
+    """The first of the signals by time; without times, by file and line."""
+    items = [incident.signals[index] for index in indexes]
+    timed = [item for item in items if item.at is not None]
+    pool = timed or items
+    return min(pool, key=lambda item: (item.at or 0.0, item.signal.event.where.file, item.signal.event.where.line or 0), default=None)

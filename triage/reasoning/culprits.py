@@ -1,0 +1,119 @@
+"""Who is at fault. Only what is at fault is a culprit: a victim never is, and what everyone shows names nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triage.model.base import Scalar
+from triage.model.incident import Incident, Placed
+from triage.model.report import Culprit
+from triage.reasoning.candidates import Candidate, earliest
+from triage.reasoning.questions import share_of
+
+_KEYS = ("node", "rank", "gpu", "pci", "uuid", "link", "nic", "port", "mount", "group")
+_SHARED = frozenset({"user", "config", "storage", "unknown"})
+MOST = 64  # a longer list of culprits names nobody
+
+
+def name(incident: Incident, candidate: Candidate) -> list[Culprit]:
+    """The culprits of a candidate: from its playbook's leaf, else from the entities of its own signals."""
+    named = _of_leaf(incident, candidate)
+    if named:
+        return named
+    items = _near_first(incident, candidate.indexes)
+    entities = [item.signal.entity for item in items]
+    if everywhere(incident, items):
+        entities = _shared(incident, candidate.cause.blame, entities)
+    elif candidate.cause.blame == "storage":
+        entities = [{key: each.get(key) for key in ("node", "mount", "rank")} for each in entities]
+    return _distinct(entities, items)
+
+
+def everywhere(incident: Incident, items: Sequence[Placed]) -> bool:
+    """Is it seen on more than half of at least four ranks or nodes?"""
+    share = share_of(items, incident)
+    return share is not None and share > 0.5
+
+
+def _near_first(incident: Incident, indexes: Sequence[int]) -> list[Placed]:
+    """The signals that may be the first: later ones of the same cause are the others' way of failing."""
+    first = earliest(incident, indexes)
+    items = [incident.signals[index] for index in indexes if incident.signals[index].signal.signature.role == "root-cause"]
+    if first is None or first.at is None:
+        return items
+    return [
+        item for item in items if item.at is None or item.at - first.at <= 2 * max(item.uncertainty, first.uncertainty)
+    ]
+
+
+def _shared(incident: Incident, blame: str, entities: Sequence[dict[str, Scalar]]) -> list[dict[str, Scalar]]:
+    """What they share: for a fault of the hardware the one node that all sit on, else nothing."""
+    nodes = {entity.get("node") for entity in entities}
+    if blame in _SHARED or len(nodes) != 1 or None in nodes:
+        return []
+    return [{"node": nodes.pop()}]
+
+
+def _of_leaf(incident: Incident, candidate: Candidate) -> list[Culprit]:
+    for walk in candidate.walks:
+        for key, source in walk.leaf.culprits.items():
+            found = _lookup(incident, key, source)
+            if found and len(found) <= MOST:
+                return found
+    return []
+
+
+def _lookup(incident: Incident, key: str, source: str) -> list[Culprit]:
+    """A leaf's culprits come from a fact (entity or list of ranks) or from a signature's entity."""
+    values: list[dict[str, Scalar]] = []
+    for fact in incident.facts:
+        if fact.name == source:
+            values += [{"rank": each} for each in fact.value] if isinstance(fact.value, list) else [fact.entity]
+    for item in incident.signals:
+        if item.signal.signature.id == source and item.rule is None:
+            values.append(item.signal.entity)
+    del key
+    return _distinct([complete(incident, value) for value in values], [])
+
+
+def complete(incident: Incident, entity: dict[str, Scalar]) -> dict[str, Scalar]:
+    """A rank's entity with its node, GPU and PCI address."""
+    rank = incident.ranks.get(entity["rank"]) if isinstance(entity.get("rank"), int) else None  # type: ignore[arg-type]
+    if rank is None:
+        return entity
+    known = {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "pci": rank.pci, "uuid": rank.uuid}
+    return {key: value for key, value in known.items() if value is not None} | {
+        key: value for key, value in entity.items() if value is not None
+    }
+
+
+def _distinct(entities: Sequence[dict[str, Scalar]], items: Sequence[Placed]) -> list[Culprit]:
+    """One entry per thing; an entry whose values another one holds too says nothing more."""
+    kept: list[dict[str, Scalar]] = []
+    for entity in sorted(({k: e[k] for k in _KEYS if e.get(k) is not None} for e in entities), key=lambda e: (-len(e), str(e))):
+        if entity and not any(entity.items() <= other.items() for other in kept):
+            kept.append(entity)
+    if len(kept) > MOST:
+        return []
+    why = {id(entity): _why(entity, items) for entity in kept}
+    kept.sort(key=lambda entity: (str(entity.get("node", "")), _number(entity.get("rank")), _number(entity.get("gpu")), str(entity)))
+    return [_culprit(entity, why[id(entity)]) for entity in kept]
+
+
+def _number(value: Scalar) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _culprit(entity: dict[str, Scalar], why: str) -> Culprit:
+    values = {key: value if key in {"rank", "gpu"} else str(value) for key, value in entity.items()}
+    kind = None if "gpu" not in values else "nvml" if "pci" in values or "uuid" in values else "cuda-ordinal"
+    return Culprit(**values, gpu_kind=kind, why=why)  # type: ignore[arg-type]
+
+
+def _why(entity: dict[str, Scalar], items: Sequence[Placed]) -> str:
+    for item in items:
+        if entity.items() <= item.signal.entity.items():
+            return item.signal.signature.title
+    return ""
+
+

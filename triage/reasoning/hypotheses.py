@@ -1,0 +1,183 @@
+"""Ranked hypotheses: each candidate weighed, its culprits named, its evidence cited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from triage.model.incident import Incident, Placed
+from triage.model.report import Cited, Hypothesis
+from triage.model.signature import Action, Cause, Check, Signature
+from triage.reasoning import candidates, culprits
+from triage.reasoning.candidates import Candidate
+from triage.reasoning.confidence import Weighing, confidence
+from triage.reasoning.walking import Walk
+from triage.timeline import rfc3339
+
+MOST = 6  # hypotheses told
+CITED = 8  # pieces of evidence for each
+_SEVERITY = ("info", "warning", "error", "fatal")
+# The order in which kinds of evidence are believed: what hardware or kernel say of themselves, what a program says of
+# itself, what others say of it, what analyses conclude, what only waits.
+_TIERS = {"kernel_log": 0, "nvidia_smi": 0, "fabric_manager": 0, "check_tools": 0, "slurm": 1, "kubernetes": 1, "torch_log": 1}
+
+
+def rank(
+    incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
+) -> list[Hypothesis]:
+    """Hypotheses, best first."""
+    found = candidates.find(incident, causes, walked)
+    weighed = [(candidate, _weigh(incident, candidate, found)) for candidate in found]
+    scored = [(confidence(weighing), candidate, weighing) for candidate, weighing in weighed]
+    scored.sort(key=lambda row: (-row[0], _order(incident, row[1])))
+    return [_hypothesis(incident, candidate, value, weighing) for value, candidate, weighing in scored[:MOST]]
+
+
+def _order(incident: Incident, candidate: Candidate) -> tuple[float, int, str]:
+    first = candidates.earliest(incident, candidate.indexes)
+    tier = _TIERS.get(first.signal.event.source, 2) if first else 3
+    return (first.at if first and first.at is not None else float("inf"), tier, candidate.cause.id)
+
+
+def _weigh(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> Weighing:
+    items = [incident.signals[index] for index in candidate.indexes]
+    roots = [item for item in items if item.signal.signature.role == "root-cause"]
+    strong = [item for item in roots if item.signal.signature.specificity == "strong"]
+    best = strong or roots or items
+    return Weighing(
+        support=candidate.support,
+        specificity="strong" if strong or (candidate.walks and not roots) else "weak",
+        symptom_only=not roots and not any(walk.leaf.support == "strong" for walk in candidate.walks),
+        weak_count=len({item.signal.signature.id for item in roots}),
+        explains=bool(_explained(incident, candidate)),
+        first=_first(incident, candidate, rivals),
+        rival=_rival(incident, candidate, rivals),
+        severity=max((item.signal.signature.severity for item in best), key=_SEVERITY.index, default="fatal"),
+        survivable=bool(best) and all(item.signal.signature.progress == "survivable" for item in best),
+        unknown=max((walk.unknown for walk in candidate.walks), default=0),
+        undecided=any(walk.missing for walk in candidate.walks) and not strong,
+    )
+
+
+def _first(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> bool:
+    """Nothing of another candidate stands before it (same file: by line; else by time beyond the uncertainty)."""
+    own = candidates.earliest(incident, candidate.indexes)
+    others = [candidates.earliest(incident, rival.indexes) for rival in rivals if rival is not candidate]
+    return own is not None and not any(other is not None and _before(other, own) for other in others)
+
+
+def _before(one: Placed, other: Placed) -> bool:
+    first, second = one.signal.event.where, other.signal.event.where
+    if first.file == second.file and first.line and second.line:
+        return first.line < second.line
+    if one.at is None or other.at is None:
+        return False
+    return other.at - one.at > one.uncertainty + other.uncertainty
+
+
+def _rival(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> bool:
+    """Another strong root cause that nothing explains and that does not come later."""
+    own = candidates.earliest(incident, candidate.indexes)
+    for rival in rivals:
+        items = [incident.signals[index] for index in rival.indexes]
+        strong = any(_is_strong(item.signal.signature) for item in items)
+        other = candidates.earliest(incident, rival.indexes)
+        if rival is not candidate and strong and own is not None and other is not None and not _before(own, other):
+            return True
+    return False
+
+
+def _is_strong(signature: Signature) -> bool:
+    return signature.role == "root-cause" and signature.specificity == "strong" and signature.severity in {"error", "fatal"}
+
+
+def _explained(incident: Incident, candidate: Candidate) -> list[str]:
+    """Signature ids that the candidate explains: by cause edges, and by what its leaves say."""
+    own, wanted = set(candidate.indexes), {name for walk in candidate.walks for name in walk.leaf.explains}
+    found = set()
+    for item in incident.signals:
+        identity = item.signal.signature.id
+        if own & set(item.effect_of) or identity in wanted:
+            found.add(identity)
+    return sorted(found)
+
+
+def _hypothesis(incident: Incident, candidate: Candidate, value: float, weighing: Weighing) -> Hypothesis:
+    signatures = _signatures(incident, candidate)
+    walk = next(iter(candidate.walks), None)
+    playbook = walk.playbook.id if walk else next((each.playbook for each in signatures if each.playbook), None)
+    return Hypothesis(
+        cause=candidate.cause.id, title=candidate.cause.title, means=candidate.cause.means, confidence=value,
+        culprits=culprits.name(incident, candidate), evidence=_evidence(incident, candidate),
+        missing=[each for walk in candidate.walks for each in walk.missing][:4],
+        explains=_explained(incident, candidate), next_check=_next_check(candidate, signatures),
+        actions=_actions(candidate, signatures), repro=walk.leaf.repro if walk else None, playbook=playbook,
+        path=list(walk.path) if walk else [], if_not_this=_if_not_this(candidate, signatures), why=_why(weighing),
+    )  # fmt: skip
+
+
+def _signatures(incident: Incident, candidate: Candidate) -> list[Signature]:
+    found = {incident.signals[index].signal.signature.id: incident.signals[index].signal for index in candidate.indexes}
+    return [signal.signature for signal in found.values()]
+
+
+def _evidence(incident: Incident, candidate: Candidate) -> list[Cited]:
+    """Its own signals first (earliest, one of each signature before a second of any), then what it explains."""
+    own = [incident.signals[index] for index in candidate.indexes]
+    own_set = set(candidate.indexes)
+    wanted = {name for walk in candidate.walks for name in walk.leaf.explains}
+    others = [
+        item for item in incident.signals
+        if own_set & set(item.effect_of) or (item.signal.signature.id in wanted and item not in own)
+    ]  # fmt: skip
+    return [cite(item) for item in [*_varied(own), *_varied(others)][:CITED]]
+
+
+def _varied(items: Sequence[Placed]) -> list[Placed]:
+    turn: dict[str, int] = {}
+    rows = []
+    for item in sorted(items, key=lambda item: (item.at is None, item.at or 0.0, item.signal.event.where.file)):
+        identity = item.signal.signature.id
+        turn[identity] = turn.get(identity, 0) + 1
+        rows.append((turn[identity], item))
+    return [item for _, item in sorted(rows, key=lambda row: row[0])]
+
+
+def cite(item: Placed) -> Cited:
+    """A signal as a piece of evidence."""
+    event = item.signal.event
+    return Cited(
+        file=event.where.file, line=event.where.line, at=event.where.at, text=event.text, signature=item.signal.signature.id,
+        time=rfc3339(event.time.seconds) if event.time and event.time.kind == "utc" else None,
+    )  # fmt: skip
+
+
+def _next_check(candidate: Candidate, signatures: Sequence[Signature]) -> Check | None:
+    for walk in candidate.walks:
+        if walk.leaf.next_check:
+            return walk.leaf.next_check
+    return next((each.next_check for each in signatures if each.next_check), None) or candidate.cause.next_check
+
+
+def _actions(candidate: Candidate, signatures: Sequence[Signature]) -> list[Action]:
+    """The union, most specific first."""
+    every = [action for walk in candidate.walks for action in walk.leaf.actions]
+    every += [action for signature in signatures for action in signature.actions] + list(candidate.cause.actions)
+    return list({action.do: action for action in every}.values())[:6]
+
+
+def _if_not_this(candidate: Candidate, signatures: Sequence[Signature]) -> list[str]:
+    leaf = [cause for walk in candidate.walks for cause in walk.leaf.if_not_this]
+    return leaf or [each.id for signature in signatures for each in signature.confused_with][:4]
+
+
+def _why(weighing: Weighing) -> list[str]:
+    """What the confidence rests on, as `name: value` for everything that is not the default."""
+    plain = Weighing(support=weighing.support)
+    told = [f"support: {weighing.support}", f"specificity: {weighing.specificity}"]
+    for field in msgspec.structs.fields(Weighing):
+        value = getattr(weighing, field.name)
+        if field.name not in {"support", "specificity"} and value != getattr(plain, field.name):
+            told.append(f"{field.name}: {value}")
+    return told

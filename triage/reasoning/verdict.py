@@ -1,0 +1,63 @@
+"""The verdict, and when silence may be called health."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triage.model.incident import Incident
+from triage.model.report import Hypothesis
+from triage.reasoning.confidence import LIKELY, SURE
+from triage.vocabulary import Verdict
+
+CLOSING_LINES = 40  # a step or end mark this near to the end of its file is the last thing said (summaries follow it)
+_BAD_STATES = ("FAIL", "CANCEL", "TIMEOUT", "OUT_OF", "PREEMPT", "DEADLINE", "REVOKED")
+
+
+def verdict(incident: Incident, hypotheses: Sequence[Hypothesis]) -> Verdict:
+    """diagnosed, suspected, healthy or inconclusive."""
+    best = hypotheses[0].confidence if hypotheses else 0.0
+    if best >= SURE:
+        return "diagnosed"
+    if best >= LIKELY:
+        return "suspected"
+    return "healthy" if not hypotheses and healthy(incident) else "inconclusive"
+
+
+def healthy(incident: Incident) -> bool:
+    """No fault is named, nothing ended badly, and at least one source says by itself that all is well."""
+    return not _faulty(incident) and not _ended_badly(incident) and _says_well(incident)
+
+
+def _faulty(incident: Incident) -> bool:
+    """A signal of warning or worse that means a fault; context and survivable noise do not."""
+    return any(
+        item.rule is None and item.signal.signature.role != "context" and item.signal.signature.severity in {"error", "fatal"}
+        for item in incident.signals
+    )
+
+
+def _ended_badly(incident: Incident) -> bool:
+    for fact in incident.facts:
+        value = str(fact.value).upper()
+        if fact.name.endswith(".exit_code") and value not in {"0", "0:0", "NONE"}:
+            return True
+        if fact.name in {"slurm.job.state", "slurm.step.state"} and value.startswith(_BAD_STATES):
+            return True
+        if fact.name == "gpu.readable" and value == "NO":
+            return True
+    return False
+
+
+def _says_well(incident: Incident) -> bool:
+    if any(fact.name == "gpu.readable" and fact.value == "yes" for fact in incident.facts):
+        return True
+    return any(mark.kind in {"end", "well"} for mark in incident.marks) or _still_training(incident)
+
+
+def _still_training(incident: Incident) -> bool:
+    """Training output whose last step is the last thing said."""
+    last = {each.file: each.last_line for each in incident.summaries if each.last_line is not None}
+    return any(
+        mark.kind == "step" and (mark.event.where.line or 0) + CLOSING_LINES >= last.get(mark.event.where.file, 1 << 60)
+        for mark in incident.marks
+    )
