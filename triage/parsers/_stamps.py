@@ -19,23 +19,23 @@ _MONTHS = {
     name: index
     for index, names in enumerate(
         (
-            "jan janv january januar ene gen янв янв 1月 1월",
-            "feb febr févr fév february februar fev feb фев 2月 2월",
-            "mar mär mrz märz mars march мар 3月 3월",
-            "apr avr avril april abr апр 4月 4월",
-            "may mai mag май мая 5月 5월",
-            "jun juin june juni giu июн 6月 6월",
-            "jul juil july juli lug июл 7月 7월",
-            "aug août aoû august ago авг 8月 8월",
-            "sep sept september set сен 9月 9월",
-            "oct okt october oktober ott out окт 10月 10월",
-            "nov november ноя 11月 11월",
-            "dec dez déc december dezember dic дек 12月 12월",
+            "jan janv januar januari january ene gen sty led oca янв 1月 1월",
+            "feb febr févr fév februar februari february fev lut úno şub фев 2月 2월",
+            "mar mär mrz märz mars march mrt bře мар 3月 3월",
+            "apr avr avril april abr kwi dub nis апр 4月 4월",
+            "may mai mag maj mei kvě май мая 5月 5월",
+            "jun juin juni june giu cze čen haz июн 6月 6월",
+            "jul juil juli july lug lip čec tem июл 7月 7월",
+            "aug août aoû august augusti ago sie srp ağu авг 8月 8월",
+            "sep sept september set wrz zář eyl сен 9月 9월",
+            "oct okt october oktober ott out paź říj eki окт 10月 10월",
+            "nov november lis kas ноя 11月 11월",
+            "dec dez déc december dezember dic gru pro ara дек 12月 12월",
         ),
         1,
     )
     for name in names.split()
-}  # abbreviations of glibc's locales: English, French, German, Spanish, Italian, Portuguese, Russian, Chinese, Korean
+}  # abbreviations of glibc's locales, of the languages in which sites are seen to run
 _BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)  # days of a common year
 
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?"
@@ -49,10 +49,12 @@ _AMERICAN = re.compile(rf"(?P<m>\d\d)/(?P<d>\d\d)/(?P<Y>\d{{4}}|\d\d),? {_CLOCK}
 _SHORT = re.compile(rf"(?P<m>[01]\d)-(?P<d>[0-3]\d) {_CLOCK}")
 _DAYTIME = re.compile(rf"{_CLOCK}(?![\d:])")
 _UNIX = re.compile(r"(?P<unix>1[0-9]{9}\.\d{1,9})(?![\w.:-])")
-_BOOT = re.compile(r"\[ *(?P<boot>\d{1,9}\.\d{3,9})(?: *,? *[TC] *\d+)?\]")
+_BOOT = re.compile(r"\[ *(?P<boot>\d{1,9}\.\d{3,9})(?: *,? *[TC] *\d+| *< *\+?\d+\.\d+>)?\](?:\[ *[TC]\d+\])?")
 _CTIME = re.compile(
     rf"[^\W\d_]{{1,9}}[.,]? +{_MONTH} +(?P<d>\d{{1,2}}) {_CLOCK}(?: (?P<z>UTC|GMT|Z)| [A-Z]{{3,4}})? (?P<Y>[12]\d{{3}})"
 )
+# `dmesg -e` prints `[Feb23 16:24]` when the minute changes, and differences between.
+_MINUTE = re.compile(rf"\[{_MONTH} *(?P<d>\d{{1,2}}) (?P<H>\d\d):(?P<M>\d\d)(?P<S>)(?P<f>)\]")
 _SYSLOG = re.compile(rf"{_MONTH} +(?P<d>\d{{1,2}})(?: (?P<Y>20\d\d))?,? {_CLOCK}(?: (?P<Z>20\d\d))?")
 _GLOG = re.compile(rf"[IWEFCDV](?:(?P<Y>20\d\d))?(?P<m>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
 _SLURM = re.compile(
@@ -62,6 +64,7 @@ _SLURM = re.compile(
 # What may stand before the stamp: syslog priority, --decode words, the file of a grep, a level, a logfmt key.
 _PRIORITY = re.compile(r"<\d{1,3}>(?:1 )?")
 _DECODED = re.compile(r"[a-z]+\d? *: *[a-z]+ *: ")
+_WEEKDAY = re.compile(r"[^\W\d_]{2,9}\.? (?=[12]\d{3}-)")
 _GREPPED = re.compile(r"[\w./-]{1,80}[:-](?:\d{1,8}[:-])?(?=\[|[12]\d{3}-|[^\W\d_]{3,5} +\d)")
 _LEVELLED = re.compile(rf"\[?{_LEVEL}(?:\|[^\]\s]{{1,60}})?\]?[ :|-]{{1,8}}\[?|(?:time|ts|t)=\"?", re.IGNORECASE)
 
@@ -98,7 +101,7 @@ def _behind(line: str, start: int, depth: int) -> Found | None:
     """A stamp behind an opening bracket or behind a word that may precede stamps."""
     if depth == 0:
         return None
-    for lead in (_PRIORITY, _LEVELLED, _DECODED, _GREPPED):
+    for lead in (_PRIORITY, _LEVELLED, _DECODED, _WEEKDAY, _GREPPED):
         if (skipped := lead.match(line, start)) and skipped.end() > start:
             found = _at(line, skipped.end(), depth - 1)
             if found is not None:
@@ -200,5 +203,5 @@ _DIGIT = (
     (_ISO, _dated), (_DAYTIME, _time_of_day), (_AMERICAN, _dated), (_COMPACT, _dated), (_SHORT, _yearless),
     (_UNIX, _number), (_SYSLOG, _yearless),
 )  # fmt: skip
-_BRACKET = ((_BOOT, _since_boot),)
+_BRACKET = ((_BOOT, _since_boot), (_MINUTE, _yearless))
 _LETTER = ((_GLOG, _yearless), (_SYSLOG, _yearless), (_CTIME, _dated))
