@@ -55,7 +55,9 @@ def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
                 try:
                     facts += _facts(evidence, file, source)
                 except Exception as error:  # one of the four places that may: one file must not end the analysis
-                    gaps.append(Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200]))
+                    gaps.append(
+                        Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])
+                    )
     return facts, gaps
 
 
@@ -69,5 +71,3 @@ def reason(incident: Incident) -> Report:
     view = View(incident, catalogue())
     ranked = hypotheses.rank(incident, loading.causes(), walks(loading.playbooks(), view))
     return assemble(incident, ranked, verdict.verdict(incident, ranked), content.digest())
-
-

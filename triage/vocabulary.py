@@ -20,9 +20,19 @@ EntityKind = Literal[
     "node", "gpu", "pci", "uuid", "rank", "local_rank", "nic", "port", "link", "mount", "group", "pid", "peer"
 ]
 Scope = Literal[
-    "same-process", "same-rank", "same-gpu", "same-pci-tree", "same-link", "same-node", "same-group", "same-rail",
-    "same-mount", "same-container", "same-job", "next-start",
-]  # fmt: skip
+    "same-process",
+    "same-rank",
+    "same-gpu",
+    "same-pci-tree",
+    "same-link",
+    "same-node",
+    "same-group",
+    "same-rail",
+    "same-mount",
+    "same-container",
+    "same-job",
+    "next-start",
+]
 Op = Literal["eq", "ne", "gt", "ge", "lt", "le", "in", "contains", "matches", "exists"]
 Spread = Literal["one-rank", "one-node", "one-rail", "half", "all"]
 
@@ -31,9 +41,29 @@ SEVERITIES: tuple[str, ...] = get_args(Severity)
 
 # Folders below signatures/: the areas of causes.yaml, and the software layers whose messages are mostly symptoms.
 LAYERS = (
-    "gpu", "nvlink", "pcie", "driver", "software", "network", "rendezvous", "collective", "memory", "code", "data",
-    "storage", "scheduler", "host", "performance", "config", "nccl", "torch", "cuda", "framework", "rocm", "ascend",
-)  # fmt: skip
+    "gpu",
+    "nvlink",
+    "pcie",
+    "driver",
+    "software",
+    "network",
+    "rendezvous",
+    "collective",
+    "memory",
+    "code",
+    "data",
+    "storage",
+    "scheduler",
+    "host",
+    "performance",
+    "config",
+    "nccl",
+    "torch",
+    "cuda",
+    "framework",
+    "rocm",
+    "ascend",
+)
 
 
 def sources() -> tuple[str, ...]:

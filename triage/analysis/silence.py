@@ -41,7 +41,11 @@ def _text(incident: Incident) -> str:
 def _heard(incident: Incident) -> set[str]:
     """Nodes with a file of their own, or whose ranks printed something."""
     nodes = {file.node for file in incident.files if file.node}
-    nodes |= {item.signal.event.node for item in incident.signals if item.signal.event.node and _by_itself(item.signal.event.source)}
+    nodes |= {
+        item.signal.event.node
+        for item in incident.signals
+        if item.signal.event.node and _by_itself(item.signal.event.source)
+    }
     return {_short(node) for node in nodes if node}
 
 
@@ -55,4 +59,6 @@ def _short(node: str) -> str:
 
 
 def _others_failed(incident: Incident) -> bool:
-    return any(item.signal.signature.role in {"symptom", "root-cause"} for item in incident.signals if item.rule is None)
+    return any(
+        item.signal.signature.role in {"symptom", "root-cause"} for item in incident.signals if item.rule is None
+    )

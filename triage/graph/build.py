@@ -20,9 +20,13 @@ FAILURES = frozenset({"error", "fatal"})
 
 
 def build(
-    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact], gaps: Sequence[Gap],
+    files: Sequence[File],
+    signals: Sequence[Signal],
+    marks: Sequence[Mark],
+    facts: Sequence[Fact],
+    gaps: Sequence[Gap],
     summaries: Sequence[Summary] = (),
-) -> Incident:  # fmt: skip
+) -> Incident:
     """Everything known, placed in time and episode and joined by cause edges."""
     who = identity.identify(files, signals, marks, facts)
     time = clocks.line_up(signals, marks)
@@ -34,25 +38,43 @@ def build(
     progress = _last_progress(time, marks)
     placed = cascade.demote([_quiet(item, progress, answered) for item in placed])
     return Incident(
-        files=tuple(files), signals=tuple(placed), facts=tuple(facts), marks=tuple(marks),
-        ranks=_progress(who, marks), gpus=who.gpus, nodes=who.nodes, world_size=who.world_size,
-        episodes=rows, answered=answered, gaps=tuple(gaps), summaries=tuple(summaries),
-        start=window[0], hang_start=_hang_start(placed), end=window[1],
-    )  # fmt: skip
+        files=tuple(files),
+        signals=tuple(placed),
+        facts=tuple(facts),
+        marks=tuple(marks),
+        ranks=_progress(who, marks),
+        gpus=who.gpus,
+        nodes=who.nodes,
+        world_size=who.world_size,
+        episodes=rows,
+        answered=answered,
+        gaps=tuple(gaps),
+        summaries=tuple(summaries),
+        start=window[0],
+        hang_start=_hang_start(placed),
+        end=window[1],
+    )
 
 
 def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact]) -> Incident:
     """The incident with what the analyses derived; cause edges are drawn anew over all signals."""
     return build(
-        incident.files, [*(item.signal for item in incident.signals), *signals], incident.marks,
-        [*incident.facts, *facts], incident.gaps, incident.summaries,
-    )  # fmt: skip
+        incident.files,
+        [*(item.signal for item in incident.signals), *signals],
+        incident.marks,
+        [*incident.facts, *facts],
+        incident.gaps,
+        incident.summaries,
+    )
 
 
 def _place(
-    signal: Signal, who: identity.Identity, time: clocks.Clocks, found: episodes.Episodes,
+    signal: Signal,
+    who: identity.Identity,
+    time: clocks.Clocks,
+    found: episodes.Episodes,
     window: tuple[float | None, float | None],
-) -> Placed:  # fmt: skip
+) -> Placed:
     at, uncertainty = time.at(signal.event)
     ran = signal.fields.get("ran_ms")
     if at is not None and isinstance(ran, int | float):
@@ -60,9 +82,12 @@ def _place(
     outside = signal.event.source == "kernel_log" and at is not None and not _inside(at, window)
     entity = who.of(signal.entity)
     return Placed(
-        signal=msgspec.structs.replace(signal, entity=entity), at=at, uncertainty=uncertainty,
-        episode=found.of(signal.event, at), rule="outside-window" if outside else None,
-    )  # fmt: skip
+        signal=msgspec.structs.replace(signal, entity=entity),
+        at=at,
+        uncertainty=uncertainty,
+        episode=found.of(signal.event, at),
+        rule="outside-window" if outside else None,
+    )
 
 
 def _inside(at: float, window: tuple[float | None, float | None]) -> bool:
@@ -76,7 +101,9 @@ def _window(
     """First and last second of the job: what the scheduler says, widened by what its own logs say."""
     said = [time.absolute(fact.time) for fact in facts if fact.name in {"slurm.job.start", "slurm.job.end"}]
     own = [time.at(mark.event)[0] for mark in marks if mark.event.source != "kernel_log"]
-    own += [time.at(signal.event)[0] for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}]
+    own += [
+        time.at(signal.event)[0] for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}
+    ]
     times = [seconds for seconds in [*said, *own] if seconds is not None]
     return (min(times), max(times)) if len(times) > 1 else (None, None)
 
@@ -123,7 +150,9 @@ def _progress(who: identity.Identity, marks: Sequence[Mark]) -> dict[int, Rank]:
         if mark.kind == "step" and mark.event.rank is not None and isinstance(step, int):
             last[mark.event.rank] = max(last.get(mark.event.rank, (-1, "", 0)), (step, where.file, where.line or 0))
     return {
-        number: msgspec.structs.replace(rank, last_step=last[number][0], last_line=last[number][1:]) if number in last else rank
+        number: msgspec.structs.replace(rank, last_step=last[number][0], last_line=last[number][1:])
+        if number in last
+        else rank
         for number, rank in who.ranks.items()
     }
 

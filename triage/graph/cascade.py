@@ -21,7 +21,7 @@ from triage.vocabulary import Scope, Support
 MOST_CAUSES = 64  # candidates tried for one effect: earliest first, so that a storm of one message stays linear
 
 
-class Rule(Spec, kw_only=True):
+class Rule(Spec, frozen=True, kw_only=True):
     """One causality rule; `window` in seconds from cause to effect."""
 
     id: str
@@ -119,7 +119,11 @@ _KEYS: dict[Scope, tuple[str, ...]] = {
 
 def near(scope: Scope, one: dict[str, Scalar], other: dict[str, Scalar]) -> bool:
     """Do two entities agree as far as a scope asks? What one of them does not say cannot disagree."""
-    return all(one.get(key) == other.get(key) for key in _KEYS[scope] if one.get(key) is not None and other.get(key) is not None)
+    return all(
+        one.get(key) == other.get(key)
+        for key in _KEYS[scope]
+        if one.get(key) is not None and other.get(key) is not None
+    )
 
 
 def chain(placed: Sequence[Placed], index: int) -> Iterator[int]:

@@ -21,7 +21,7 @@ CROSS_NODE_S = 10.0  # lines of two nodes before any offset is known (NTP drift,
 ALIGNED_S = 2.0  # after the offset was taken out
 
 
-class Clocks(Record, kw_only=True):
+class Clocks(Record, frozen=True, kw_only=True):
     """Offsets in seconds by node (positive: the node's clock is ahead), and the reference date for year-less stamps."""
 
     offsets: dict[str, float]
@@ -66,7 +66,9 @@ def _nearest(candidates: Sequence[float], reference: float) -> float:
 def line_up(signals: Iterable[Signal], marks: Iterable[Mark]) -> Clocks:
     """Estimate every node's clock offset."""
     signals, marks = list(signals), list(marks)
-    dated = [event.time.seconds for event in _events(signals, marks) if event.time and event.time.kind in {"utc", "local"}]
+    dated = [
+        event.time.seconds for event in _events(signals, marks) if event.time and event.time.kind in {"utc", "local"}
+    ]
     clocks = Clocks(offsets={}, reference=median(dated) if dated else None)
     shared = _steps(clocks, marks) or _hang_starts(clocks, signals)
     return Clocks(offsets=_offsets(shared), reference=clocks.reference)

@@ -16,7 +16,7 @@ from triage.model.event import Event, Mark, Signal
 from triage.model.incident import Epoch
 
 
-class Episodes(Record, kw_only=True):
+class Episodes(Record, frozen=True, kw_only=True):
     """cuts: by file the first lines of each later episode; attempts: by file the attempt of its path."""
 
     cuts: dict[str, list[int]]
@@ -38,7 +38,9 @@ class Episodes(Record, kw_only=True):
         return self.count - 1
 
 
-def find(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]) -> Episodes:
+def find(
+    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]
+) -> Episodes:
     """Cut every file at its restarts. `at` gives the time of a mark by its index."""
     attempts = {file.path: file.attempt for file in files if file.attempt is not None}
     first = min(attempts.values(), default=0)
@@ -58,7 +60,9 @@ def _cuts(
             fatal[signal.event.where.file].append(signal.event.where.line)
     lines: dict[str, list[int]] = defaultdict(list)
     times: dict[str, list[float]] = defaultdict(list)
-    for index, mark in sorted(enumerate(marks), key=lambda item: (item[1].event.where.file, item[1].event.where.line or 0)):
+    for index, mark in sorted(
+        enumerate(marks), key=lambda item: (item[1].event.where.file, item[1].event.where.line or 0)
+    ):
         file, line = mark.event.where.file, mark.event.where.line or 0
         since = lines[file][-1] if lines[file] else 0
         failed = any(since <= each < line for each in fatal[file])
@@ -81,7 +85,12 @@ def epochs(episodes: Episodes, failed: set[int]) -> tuple[tuple[Epoch, ...], int
         why = "the first run seen" if index == 0 else "a restart in the log" if cuts else f"attempt {index}"
         rows.append(
             Epoch(
-                index=index, why=why, file=main, first_line=start, last_line=end - 1 if end else None, failed=index in failed
+                index=index,
+                why=why,
+                file=main,
+                first_line=start,
+                last_line=end - 1 if end else None,
+                failed=index in failed,
             )
         )
     return tuple(rows), answered

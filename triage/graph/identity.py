@@ -12,7 +12,7 @@ from triage.model.incident import Gpu, Rank
 from triage.model.signature import pci_address
 
 
-class Identity(Record, kw_only=True):
+class Identity(Record, frozen=True, kw_only=True):
     """The joined maps. `pids` is keyed by (node or None, pid)."""
 
     ranks: dict[int, Rank]
@@ -26,7 +26,9 @@ class Identity(Record, kw_only=True):
         known = dict(entity)
         rank = self._rank(known)
         if rank is not None:
-            known |= {key: value for key, value in _of_rank(rank).items() if value is not None and known.get(key) is None}
+            known |= {
+                key: value for key, value in _of_rank(rank).items() if value is not None and known.get(key) is None
+            }
         return known | {key: value for key, value in self._gpu(known).items() if known.get(key) is None}
 
     def _rank(self, entity: Mapping[str, Scalar]) -> Rank | None:
@@ -59,8 +61,13 @@ def _text(value: Scalar) -> str | None:
 
 def _of_rank(rank: Rank) -> dict[str, Scalar]:
     return {
-        "rank": rank.rank, "node": rank.node, "local_rank": rank.local_rank, "gpu": rank.gpu, "pci": rank.pci, "pid": rank.pid
-    }  # fmt: skip
+        "rank": rank.rank,
+        "node": rank.node,
+        "local_rank": rank.local_rank,
+        "gpu": rank.gpu,
+        "pci": rank.pci,
+        "pid": rank.pid,
+    }
 
 
 def _fits(rank: Rank, entity: Mapping[str, Scalar]) -> bool:
@@ -80,7 +87,9 @@ def _same_gpu(gpu: Gpu, entity: Mapping[str, Scalar], key: str) -> bool:
     return own == entity[key] and (node is None or gpu.node is None or gpu.node == node)
 
 
-def identify(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact]) -> Identity:
+def identify(
+    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact]
+) -> Identity:
     """Join everything that names ranks, nodes and GPUs. What contradicts an earlier, better source is left out."""
     seen = _Sightings()
     for mark in marks:
@@ -92,14 +101,19 @@ def identify(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[M
     for fact in facts:
         if isinstance(fact.entity.get("rank"), int):
             entity = fact.entity
-            seen.add(entity["rank"], node=entity.get("node"), local_rank=entity.get("local_rank"), uuid=entity.get("uuid"))
+            seen.add(
+                entity["rank"], node=entity.get("node"), local_rank=entity.get("local_rank"), uuid=entity.get("uuid")
+            )
     gpus = _gpus(facts)
     ranks = {number: _rank(number, known, gpus) for number, known in sorted(seen.ranks.items())}
     nodes = {file.node for file in files} | {rank.node for rank in ranks.values()} | {gpu.node for gpu in gpus}
     return Identity(
-        ranks=ranks, gpus=gpus, nodes=tuple(sorted(node for node in nodes if node)), world_size=seen.world_size,
+        ranks=ranks,
+        gpus=gpus,
+        nodes=tuple(sorted(node for node in nodes if node)),
+        world_size=seen.world_size,
         pids={(rank.node, rank.pid): rank.rank for rank in ranks.values() if rank.pid is not None} | seen.pids,
-    )  # fmt: skip
+    )
 
 
 class _Sightings:
@@ -135,9 +149,12 @@ def _from_mark(seen: _Sightings, mark: Mark) -> None:
         seen.world(size)
         bus = fields.get("bus_id")
         seen.add(
-            fields.get("rank"), node=event.node, pid=event.pid, gpu=fields.get("nvml_dev", fields.get("cuda_dev")),
+            fields.get("rank"),
+            node=event.node,
+            pid=event.pid,
+            gpu=fields.get("nvml_dev", fields.get("cuda_dev")),
             pci=bus_address(str(bus)) if bus is not None else None,
-        )  # fmt: skip
+        )
     elif mark.kind in {"step", "start"}:
         rank = event.rank if event.rank is not None else fields.get("rank")
         seen.add(rank, node=event.node, local_rank=event.local_rank or fields.get("local_rank"), pid=event.pid)
@@ -174,10 +191,14 @@ def _gpus(facts: Iterable[Fact]) -> tuple[Gpu, ...]:
         old = found.get(key, Gpu(node=_text(entity.get("node"))))
         index = entity.get("gpu")
         found[key] = Gpu(
-            node=old.node, gpu=old.gpu if old.gpu is not None else index if isinstance(index, int) else None,
-            pci=old.pci or _text(entity.get("pci")), uuid=old.uuid or _text(entity.get("uuid")),
-        )  # fmt: skip
-    return tuple(sorted(found.values(), key=lambda gpu: (gpu.node or "", -1 if gpu.gpu is None else gpu.gpu, gpu.pci or "")))
+            node=old.node,
+            gpu=old.gpu if old.gpu is not None else index if isinstance(index, int) else None,
+            pci=old.pci or _text(entity.get("pci")),
+            uuid=old.uuid or _text(entity.get("uuid")),
+        )
+    return tuple(
+        sorted(found.values(), key=lambda gpu: (gpu.node or "", -1 if gpu.gpu is None else gpu.gpu, gpu.pci or ""))
+    )
 
 
 def _rank(number: int, known: Mapping[str, Scalar], gpus: Sequence[Gpu]) -> Rank:
@@ -186,10 +207,14 @@ def _rank(number: int, known: Mapping[str, Scalar], gpus: Sequence[Gpu]) -> Rank
     listed = [each for each in gpus if each.node == node and (each.pci == pci if pci else each.gpu == index)]
     match = listed[0] if len(listed) == 1 else None
     return Rank(
-        rank=number, node=_text(node), local_rank=_int(local), pid=_int(known.get("pid")),
-        gpu=match.gpu if match and match.gpu is not None else _int(gpu), pci=_text(pci) or (match.pci if match else None),
+        rank=number,
+        node=_text(node),
+        local_rank=_int(local),
+        pid=_int(known.get("pid")),
+        gpu=match.gpu if match and match.gpu is not None else _int(gpu),
+        pci=_text(pci) or (match.pci if match else None),
         uuid=_text(known.get("uuid")) or (match.uuid if match else None),
-    )  # fmt: skip
+    )
 
 
 def _int(value: Scalar) -> int | None:

@@ -11,7 +11,7 @@ from triage.model.base import Record, Spec
 from triage.vocabulary import GapReason
 
 
-class File(Record, kw_only=True):
+class File(Record, frozen=True, kw_only=True):
     """One file of the evidence, as recognised.
 
     path: relative to what was opened; a single file's base name; `<stdin>`.
@@ -46,7 +46,7 @@ class Chunk(msgspec.Struct):
     last: bool = False
 
 
-class Window(Record, kw_only=True):
+class Window(Record, frozen=True, kw_only=True):
     """The lines around a hit, for a parser. `lines[hit]` is the line that was hit, `numbers` their file line numbers."""
 
     file: File
@@ -55,7 +55,7 @@ class Window(Record, kw_only=True):
     hit: int
 
 
-class Document(Record, kw_only=True):
+class Document(Record, frozen=True, kw_only=True):
     """A whole file for a parser of a structured source.
 
     data: its bytes, decompressed.
@@ -67,7 +67,7 @@ class Document(Record, kw_only=True):
     unpickle: Callable[[bytes], Any]
 
 
-class Gap(Spec, kw_only=True):
+class Gap(Spec, frozen=True, kw_only=True):
     """Something that could not be seen: what, why, and what would show it."""
 
     what: str

@@ -8,7 +8,7 @@ from triage.model.base import Record, Scalar, Value
 from triage.model.signature import Signature
 
 
-class Stamp(Record, kw_only=True):
+class Stamp(Record, frozen=True, kw_only=True):
     """A time as far as the text gives it.
 
     utc: Unix seconds. local: date and clock without a zone, as Unix seconds of the same reading in UTC.
@@ -20,7 +20,7 @@ class Stamp(Record, kw_only=True):
     kind: Literal["utc", "local", "yearless", "boot", "clock"]
 
 
-class Where(Record, kw_only=True):
+class Where(Record, frozen=True, kw_only=True):
     """A place in the evidence. `line` counts from 1; binary sources have `at` instead."""
 
     file: str
@@ -28,7 +28,7 @@ class Where(Record, kw_only=True):
     at: str | None = None
 
 
-class Event(Record, kw_only=True):
+class Event(Record, frozen=True, kw_only=True):
     """One message, its continuation lines joined.
 
     text: the line itself, without line prefix, at most 2,000 characters; it stands so in the file.
@@ -48,7 +48,7 @@ class Event(Record, kw_only=True):
     pid: int | None = None
 
 
-class Fact(Record, kw_only=True):
+class Fact(Record, frozen=True, kw_only=True):
     """One value of a structured source or of an analysis.
 
     name: dotted, lower case, listed in the docstring of the parser or analysis that makes it.
@@ -66,7 +66,7 @@ class Fact(Record, kw_only=True):
     evidence: tuple[Where, ...] = ()
 
 
-class Signal(Record, kw_only=True):
+class Signal(Record, frozen=True, kw_only=True):
     """A signature seen.
 
     fields: named groups of the match, typed by the signature.
@@ -83,7 +83,7 @@ class Signal(Record, kw_only=True):
     last_line: int | None = None
 
 
-class Mark(Record, kw_only=True):
+class Mark(Record, frozen=True, kw_only=True):
     """A sampled line that is no signal: kind `step`, `init`, `start`, `end`, `restart` or `stamp`, with its values."""
 
     kind: str

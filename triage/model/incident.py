@@ -8,7 +8,7 @@ from triage.model.event import Fact, Mark, Signal
 from triage.model.summary import Summary
 
 
-class Rank(Record, kw_only=True):
+class Rank(Record, frozen=True, kw_only=True):
     """A rank and where it runs; None is unknown."""
 
     rank: int
@@ -22,7 +22,7 @@ class Rank(Record, kw_only=True):
     last_line: tuple[str, int] | None = None
 
 
-class Gpu(Record, kw_only=True):
+class Gpu(Record, frozen=True, kw_only=True):
     """A GPU of a node: NVML index, PCI address dddd:bb:dd, UUID."""
 
     node: str | None
@@ -31,7 +31,7 @@ class Gpu(Record, kw_only=True):
     uuid: str | None = None
 
 
-class Placed(Record, kw_only=True):
+class Placed(Record, frozen=True, kw_only=True):
     """A signal on the common time line and in an episode.
 
     at: seconds on the job's time line (offset of the node's clock taken out), or None; a timeout stands where it began.
@@ -49,7 +49,7 @@ class Placed(Record, kw_only=True):
     rule: str | None = None
 
 
-class Epoch(Record, kw_only=True):
+class Epoch(Record, frozen=True, kw_only=True):
     """An episode: a run of the job between restarts."""
 
     index: int
@@ -60,7 +60,7 @@ class Epoch(Record, kw_only=True):
     failed: bool = True
 
 
-class Incident(Record, kw_only=True):
+class Incident(Record, frozen=True, kw_only=True):
     """Everything that reasoning works on."""
 
     files: tuple[File, ...]

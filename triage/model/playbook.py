@@ -9,7 +9,7 @@ from triage.model.signature import Action, Check, Condition
 from triage.vocabulary import EntityKind, Op, Role, Scope, Spread, Support
 
 
-class Selector(Spec, kw_only=True):
+class Selector(Spec, frozen=True, kw_only=True):
     """Which signals: by id, by role, by layer; any one of what is given must hold for each of the keys present."""
 
     signature: str | None = None
@@ -19,7 +19,7 @@ class Selector(Spec, kw_only=True):
     scope: EntityKind | None = None
 
 
-class SignalQuestion(Spec, kw_only=True, tag="signal", tag_field="kind"):
+class SignalQuestion(Spec, frozen=True, kw_only=True, tag="signal", tag_field="kind"):
     """Was any (or were all) of these signatures seen? Unknown when a source they need was not collected."""
 
     any: list[str] = []
@@ -27,7 +27,7 @@ class SignalQuestion(Spec, kw_only=True, tag="signal", tag_field="kind"):
     scope: Scope | None = None
 
 
-class FactQuestion(Spec, kw_only=True, tag="fact", tag_field="kind"):
+class FactQuestion(Spec, frozen=True, kw_only=True, tag="fact", tag_field="kind"):
     """Does a fact hold? Unknown when nothing says."""
 
     name: str
@@ -35,7 +35,7 @@ class FactQuestion(Spec, kw_only=True, tag="fact", tag_field="kind"):
     value: str | list[str] | None = None
 
 
-class OrderQuestion(Spec, kw_only=True, tag="order", tag_field="kind"):
+class OrderQuestion(Spec, frozen=True, kw_only=True, tag="order", tag_field="kind"):
     """Did `first` come before the moment `before` (hang_start, first_failure, end, or a signature id)?"""
 
     first: Selector
@@ -44,14 +44,14 @@ class OrderQuestion(Spec, kw_only=True, tag="order", tag_field="kind"):
     scope: Scope | None = None
 
 
-class SpreadQuestion(Spec, kw_only=True, tag="spread", tag_field="kind"):
+class SpreadQuestion(Spec, frozen=True, kw_only=True, tag="spread", tag_field="kind"):
     """On how much of the job is the signature `of` seen?"""
 
     of: str
     is_: Spread = msgspec.field(name="is")
 
 
-class OperatorQuestion(Spec, kw_only=True, tag="operator", tag_field="kind"):
+class OperatorQuestion(Spec, frozen=True, kw_only=True, tag="operator", tag_field="kind"):
     """Only a person can answer; `answers` maps each word to yes, no or unknown."""
 
     text: str
@@ -61,7 +61,7 @@ class OperatorQuestion(Spec, kw_only=True, tag="operator", tag_field="kind"):
 Question = SignalQuestion | FactQuestion | OrderQuestion | SpreadQuestion | OperatorQuestion
 
 
-class Edge(Spec, kw_only=True):
+class Edge(Spec, frozen=True, kw_only=True):
     """Where an answer leads: a node or a leaf. For unknown also what to collect and why."""
 
     node: str | None = None
@@ -71,7 +71,7 @@ class Edge(Spec, kw_only=True):
     then: Edge | None = None
 
 
-class Node(Spec, kw_only=True):
+class Node(Spec, frozen=True, kw_only=True):
     """A question with all three ways on."""
 
     ask: str
@@ -82,7 +82,7 @@ class Node(Spec, kw_only=True):
     how: str | None = None
 
 
-class Leaf(Spec, kw_only=True):
+class Leaf(Spec, frozen=True, kw_only=True):
     """An end: a cause with its support, or `cause: null` where the tree hands over (`if_not_this` says where to look)."""
 
     support: Support = "moderate"
@@ -96,14 +96,14 @@ class Leaf(Spec, kw_only=True):
     if_not_this: list[str] = []
 
 
-class Start(Spec, kw_only=True):
+class Start(Spec, frozen=True, kw_only=True):
     """When the playbook is walked: signature ids or fact conditions."""
 
     any: list[str | Condition] = []
     all: list[str | Condition] = []
 
 
-class PlaybookExample(Spec, kw_only=True):
+class PlaybookExample(Spec, frozen=True, kw_only=True):
     """Evidence that must lead to a leaf: signature ids, and facts as `{name: value}`."""
 
     leaf: str
@@ -111,7 +111,7 @@ class PlaybookExample(Spec, kw_only=True):
     answers: dict[str, str] = {}
 
 
-class Playbook(Spec, kw_only=True):
+class Playbook(Spec, frozen=True, kw_only=True):
     """A decision tree; the first node is the root."""
 
     id: str

@@ -10,7 +10,7 @@ from triage.model.signature import Action, Check
 from triage.vocabulary import Verdict
 
 
-class Culprit(Spec, kw_only=True, omit_defaults=True):
+class Culprit(Spec, frozen=True, kw_only=True, omit_defaults=True):
     """One thing at fault. `gpu` is the NVML index when the map is known, else as printed (`gpu_kind`)."""
 
     node: str | None = None
@@ -27,7 +27,7 @@ class Culprit(Spec, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
-class Cited(Spec, kw_only=True):
+class Cited(Spec, frozen=True, kw_only=True):
     """A piece of evidence: where it stands and what it says. Binary sources have `at` and no line."""
 
     file: str
@@ -38,14 +38,14 @@ class Cited(Spec, kw_only=True):
     at: str | None = None
 
 
-class Missing(Spec, kw_only=True):
+class Missing(Spec, frozen=True, kw_only=True):
     """Evidence that would decide, and the command that gets it."""
 
     what: str
     how: str
 
 
-class Hypothesis(Spec, kw_only=True):
+class Hypothesis(Spec, frozen=True, kw_only=True):
     """A cause with what speaks for it, against it, and what to do."""
 
     cause: str
@@ -66,7 +66,7 @@ class Hypothesis(Spec, kw_only=True):
     why: list[str] = []
 
 
-class TimelineEntry(Spec, kw_only=True):
+class TimelineEntry(Spec, frozen=True, kw_only=True):
     """One signal on the common time line; `time` is RFC 3339 UTC when zone and year are known, else null."""
 
     time: str | None
@@ -81,7 +81,7 @@ class TimelineEntry(Spec, kw_only=True):
     line: int | None
 
 
-class Episode(Spec, kw_only=True):
+class Episode(Spec, frozen=True, kw_only=True):
     """One run of the job between restarts; `answered` is the one that the hypotheses are about."""
 
     index: int
@@ -93,7 +93,7 @@ class Episode(Spec, kw_only=True):
     signatures: list[str] = []
 
 
-class RankEntry(Spec, kw_only=True):
+class RankEntry(Spec, frozen=True, kw_only=True):
     """What is known of a rank."""
 
     rank: int
@@ -106,14 +106,14 @@ class RankEntry(Spec, kw_only=True):
     last_step: int | None = None
 
 
-class Entities(Spec, kw_only=True):
+class Entities(Spec, frozen=True, kw_only=True):
     """Nodes and ranks of the job."""
 
     nodes: list[str] = []
     ranks: list[RankEntry] = []
 
 
-class BundleSummary(Spec, kw_only=True):
+class BundleSummary(Spec, frozen=True, kw_only=True):
     """What was opened."""
 
     schema: str = "triage.bundle/1"
@@ -124,14 +124,14 @@ class BundleSummary(Spec, kw_only=True):
     window: list[str] | None = None
 
 
-class Tool(Spec, kw_only=True):
+class Tool(Spec, frozen=True, kw_only=True):
     """Version of the program and digest of its signatures and playbooks."""
 
     version: str
     content: str
 
 
-class Report(Spec, kw_only=True):
+class Report(Spec, frozen=True, kw_only=True):
     """The answer."""
 
     schema: str
@@ -144,5 +144,3 @@ class Report(Spec, kw_only=True):
     entities: Entities
     bundle: BundleSummary
     notes: list[str] = []
-
-

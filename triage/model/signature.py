@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from triage.model.base import Scalar, Spec
 from triage.vocabulary import (
-    EntityKind, FieldType, Op, Progress, Risk, Role, Severity, Specificity, Status,
-)  # fmt: skip
+    EntityKind,
+    FieldType,
+    Op,
+    Progress,
+    Risk,
+    Role,
+    Severity,
+    Specificity,
+    Status,
+)
 
 
-class Pattern(Spec, kw_only=True):
+class Pattern(Spec, frozen=True, kw_only=True):
     """One way a message is spelled.
 
     regex: matched against one line (never across lines); the subset that hyperscan takes.
@@ -23,7 +33,7 @@ class Pattern(Spec, kw_only=True):
     prefilter: str | None = None
 
 
-class Condition(Spec, kw_only=True):
+class Condition(Spec, frozen=True, kw_only=True):
     """A test of one fact: `{name: ecc.uncorrected, op: gt, value: 0}`."""
 
     name: str
@@ -31,7 +41,7 @@ class Condition(Spec, kw_only=True):
     value: str | list[str] | None = None
 
 
-class Repeat(Spec, kw_only=True):
+class Repeat(Spec, frozen=True, kw_only=True):
     """Counts only when it comes this often: `{at_least: 3, within: 10m, by: port}`."""
 
     at_least: int
@@ -39,7 +49,7 @@ class Repeat(Spec, kw_only=True):
     by: EntityKind | None = None
 
 
-class Field(Spec, kw_only=True):
+class Field(Spec, frozen=True, kw_only=True):
     """Type of a named group; `entity` hangs the signal on that kind of thing."""
 
     type: FieldType = "str"
@@ -47,28 +57,28 @@ class Field(Spec, kw_only=True):
     optional: bool = False
 
 
-class Check(Spec, kw_only=True):
+class Check(Spec, frozen=True, kw_only=True):
     """A command to run next and what its answer tells."""
 
     command: str
     tells: str
 
 
-class Action(Spec, kw_only=True):
+class Action(Spec, frozen=True, kw_only=True):
     """Something to do, and what it risks."""
 
     do: str
     risk: Risk = "safe"
 
 
-class Confusable(Spec, kw_only=True):
+class Confusable(Spec, frozen=True, kw_only=True):
     """Another signature that looks alike, and how to tell them apart."""
 
     id: str
     tell: str
 
 
-class Verified(Spec, kw_only=True):
+class Verified(Spec, frozen=True, kw_only=True):
     """Where the wording was verified."""
 
     component: str
@@ -76,14 +86,14 @@ class Verified(Spec, kw_only=True):
     how: str = ""
 
 
-class Reference(Spec, kw_only=True):
+class Reference(Spec, frozen=True, kw_only=True):
     """A public page to read on."""
 
     title: str
     url: str = ""
 
 
-class Match(Spec, kw_only=True):
+class Match(Spec, frozen=True, kw_only=True):
     """An example that must match (the line, or for fact signatures the facts) and the fields it must give."""
 
     text: str = ""
@@ -91,7 +101,7 @@ class Match(Spec, kw_only=True):
     fields: dict[str, str] = {}
 
 
-class Refusal(Spec, kw_only=True):
+class Refusal(Spec, frozen=True, kw_only=True):
     """An example that must not match, and why."""
 
     text: str = ""
@@ -99,14 +109,14 @@ class Refusal(Spec, kw_only=True):
     why: str
 
 
-class Examples(Spec, kw_only=True):
+class Examples(Spec, frozen=True, kw_only=True):
     """Both polarities."""
 
     matches: list[Match]
     does_not_match: list[Refusal]
 
 
-class Signature(Spec, kw_only=True):
+class Signature(Spec, frozen=True, kw_only=True):
     """A message or value with a known meaning. See CONTRIBUTING.md for how to write one."""
 
     id: str
@@ -137,7 +147,7 @@ class Signature(Spec, kw_only=True):
     references: list[Reference] = []
 
 
-class Cause(Spec, kw_only=True):
+class Cause(Spec, frozen=True, kw_only=True):
     """An entry of the closed vocabulary of root causes (triage/data/causes.yaml)."""
 
     id: str
@@ -183,7 +193,7 @@ def seconds(text: str) -> float:
     return float(text)
 
 
-_TYPES = {
+_TYPES: dict[FieldType, Callable[[str], Scalar]] = {
     "str": str,
     "int": lambda text: int(text, 0) if text.lower().startswith("0x") else int(text),
     "float": float,

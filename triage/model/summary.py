@@ -6,7 +6,7 @@ from triage.model.base import Record
 from triage.model.event import Stamp
 
 
-class Summary(Record, kw_only=True):
+class Summary(Record, frozen=True, kw_only=True):
     """The ends of one text file.
 
     lines: number of lines on disk as far as the file was read; None when it could not be read to its end.

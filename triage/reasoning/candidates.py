@@ -1,4 +1,4 @@
-"""Causes worth naming: root-cause signals that nothing explains, leaves of walked playbooks, and, failing both, symptoms."""
+"""Causes worth naming: unexplained root-cause signals, leaves of walked playbooks, and, failing both, symptoms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triage.vocabulary import Support
 _STRENGTH: dict[Support, int] = {"weak": 0, "moderate": 1, "strong": 2}
 
 
-class Candidate(Record, kw_only=True):
+class Candidate(Record, frozen=True, kw_only=True):
     """One cause with the signals (indexes into incident.signals) and walks that speak for it."""
 
     cause: Cause
@@ -75,4 +75,8 @@ def earliest(incident: Incident, indexes: Sequence[int]) -> Placed | None:
     items = [incident.signals[index] for index in indexes]
     timed = [item for item in items if item.at is not None]
     pool = timed or items
-    return min(pool, key=lambda item: (item.at or 0.0, item.signal.event.where.file, item.signal.event.where.line or 0), default=None)
+    return min(
+        pool,
+        key=lambda item: (item.at or 0.0, item.signal.event.where.file, item.signal.event.where.line or 0),
+        default=None,
+    )

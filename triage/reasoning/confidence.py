@@ -20,7 +20,7 @@ SURVIVABLE = -0.12  # training normally goes on after it, and nothing shows that
 UNKNOWN = -0.08  # a question of the playbook's path had no answer
 
 
-class Weighing(Record, kw_only=True):
+class Weighing(Record, frozen=True, kw_only=True):
     """What a hypothesis rests on; `reasons` are told with -v."""
 
     support: Support

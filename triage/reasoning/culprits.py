@@ -38,7 +38,9 @@ def everywhere(incident: Incident, items: Sequence[Placed]) -> bool:
 def _near_first(incident: Incident, indexes: Sequence[int]) -> list[Placed]:
     """The signals that may be the first: later ones of the same cause are the others' way of failing."""
     first = earliest(incident, indexes)
-    items = [incident.signals[index] for index in indexes if incident.signals[index].signal.signature.role == "root-cause"]
+    items = [
+        incident.signals[index] for index in indexes if incident.signals[index].signal.signature.role == "root-cause"
+    ]
     if first is None or first.at is None:
         return items
     return [
@@ -78,25 +80,33 @@ def _lookup(incident: Incident, key: str, source: str) -> list[Culprit]:
 
 def complete(incident: Incident, entity: dict[str, Scalar]) -> dict[str, Scalar]:
     """A rank's entity with its node, GPU and PCI address."""
-    rank = incident.ranks.get(entity["rank"]) if isinstance(entity.get("rank"), int) else None  # type: ignore[arg-type]
+    number = entity.get("rank")
+    rank = incident.ranks.get(number) if isinstance(number, int) else None
     if rank is None:
         return entity
-    known = {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "pci": rank.pci, "uuid": rank.uuid}
-    return {key: value for key, value in known.items() if value is not None} | {
-        key: value for key, value in entity.items() if value is not None
-    }
+    known: dict[str, Scalar] = {"node": rank.node, "gpu": rank.gpu, "pci": rank.pci, "uuid": rank.uuid}
+    return known | {key: value for key, value in entity.items() if value is not None}
 
 
 def _distinct(entities: Sequence[dict[str, Scalar]], items: Sequence[Placed]) -> list[Culprit]:
     """One entry per thing; an entry whose values another one holds too says nothing more."""
     kept: list[dict[str, Scalar]] = []
-    for entity in sorted(({k: e[k] for k in _KEYS if e.get(k) is not None} for e in entities), key=lambda e: (-len(e), str(e))):
+    for entity in sorted(
+        ({k: e[k] for k in _KEYS if e.get(k) is not None} for e in entities), key=lambda e: (-len(e), str(e))
+    ):
         if entity and not any(entity.items() <= other.items() for other in kept):
             kept.append(entity)
     if len(kept) > MOST:
         return []
     why = {id(entity): _why(entity, items) for entity in kept}
-    kept.sort(key=lambda entity: (str(entity.get("node", "")), _number(entity.get("rank")), _number(entity.get("gpu")), str(entity)))
+    kept.sort(
+        key=lambda entity: (
+            str(entity.get("node", "")),
+            _number(entity.get("rank")),
+            _number(entity.get("gpu")),
+            str(entity),
+        )
+    )
     return [_culprit(entity, why[id(entity)]) for entity in kept]
 
 
@@ -115,5 +125,3 @@ def _why(entity: dict[str, Scalar], items: Sequence[Placed]) -> str:
         if entity.items() <= item.signal.entity.items():
             return item.signal.signature.title
     return ""
-
-

@@ -20,12 +20,18 @@ CITED = 8  # pieces of evidence for each
 _SEVERITY = ("info", "warning", "error", "fatal")
 # The order in which kinds of evidence are believed: what hardware or kernel say of themselves, what a program says of
 # itself, what others say of it, what analyses conclude, what only waits.
-_TIERS = {"kernel_log": 0, "nvidia_smi": 0, "fabric_manager": 0, "check_tools": 0, "slurm": 1, "kubernetes": 1, "torch_log": 1}
+_TIERS = {
+    "kernel_log": 0,
+    "nvidia_smi": 0,
+    "fabric_manager": 0,
+    "check_tools": 0,
+    "slurm": 1,
+    "kubernetes": 1,
+    "torch_log": 1,
+}
 
 
-def rank(
-    incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
-) -> list[Hypothesis]:
+def rank(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]) -> list[Hypothesis]:
     """Hypotheses, best first."""
     found = candidates.find(incident, causes, walked)
     weighed = [(candidate, _weigh(incident, candidate, found)) for candidate in found]
@@ -89,7 +95,11 @@ def _rival(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]
 
 
 def _is_strong(signature: Signature) -> bool:
-    return signature.role == "root-cause" and signature.specificity == "strong" and signature.severity in {"error", "fatal"}
+    return (
+        signature.role == "root-cause"
+        and signature.specificity == "strong"
+        and signature.severity in {"error", "fatal"}
+    )
 
 
 def _explained(incident: Incident, candidate: Candidate) -> list[str]:
@@ -108,13 +118,22 @@ def _hypothesis(incident: Incident, candidate: Candidate, value: float, weighing
     walk = next(iter(candidate.walks), None)
     playbook = walk.playbook.id if walk else next((each.playbook for each in signatures if each.playbook), None)
     return Hypothesis(
-        cause=candidate.cause.id, title=candidate.cause.title, means=candidate.cause.means, confidence=value,
-        culprits=culprits.name(incident, candidate), evidence=_evidence(incident, candidate),
+        cause=candidate.cause.id,
+        title=candidate.cause.title,
+        means=candidate.cause.means,
+        confidence=value,
+        culprits=culprits.name(incident, candidate),
+        evidence=_evidence(incident, candidate),
         missing=[each for walk in candidate.walks for each in walk.missing][:4],
-        explains=_explained(incident, candidate), next_check=_next_check(candidate, signatures),
-        actions=_actions(candidate, signatures), repro=walk.leaf.repro if walk else None, playbook=playbook,
-        path=list(walk.path) if walk else [], if_not_this=_if_not_this(candidate, signatures), why=_why(weighing),
-    )  # fmt: skip
+        explains=_explained(incident, candidate),
+        next_check=_next_check(candidate, signatures),
+        actions=_actions(candidate, signatures),
+        repro=walk.leaf.repro if walk else None,
+        playbook=playbook,
+        path=list(walk.path) if walk else [],
+        if_not_this=_if_not_this(candidate, signatures),
+        why=_why(weighing),
+    )
 
 
 def _signatures(incident: Incident, candidate: Candidate) -> list[Signature]:
@@ -128,9 +147,10 @@ def _evidence(incident: Incident, candidate: Candidate) -> list[Cited]:
     own_set = set(candidate.indexes)
     wanted = {name for walk in candidate.walks for name in walk.leaf.explains}
     others = [
-        item for item in incident.signals
+        item
+        for item in incident.signals
         if own_set & set(item.effect_of) or (item.signal.signature.id in wanted and item not in own)
-    ]  # fmt: skip
+    ]
     return [cite(item) for item in [*_varied(own), *_varied(others)][:CITED]]
 
 
@@ -148,9 +168,13 @@ def cite(item: Placed) -> Cited:
     """A signal as a piece of evidence."""
     event = item.signal.event
     return Cited(
-        file=event.where.file, line=event.where.line, at=event.where.at, text=event.text, signature=item.signal.signature.id,
+        file=event.where.file,
+        line=event.where.line,
+        at=event.where.at,
+        text=event.text,
+        signature=item.signal.signature.id,
         time=rfc3339(event.time.seconds) if event.time and event.time.kind == "utc" else None,
-    )  # fmt: skip
+    )
 
 
 def _next_check(candidate: Candidate, signatures: Sequence[Signature]) -> Check | None:

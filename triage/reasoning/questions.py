@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import singledispatchmethod
 
 from triage.model.base import Value
+from triage.model.compare import holds
 from triage.model.incident import Incident, Placed
 from triage.model.playbook import (
-    FactQuestion, OperatorQuestion, OrderQuestion, Question, Selector, SignalQuestion, SpreadQuestion,
-)  # fmt: skip
+    FactQuestion,
+    OperatorQuestion,
+    OrderQuestion,
+    Question,
+    Selector,
+    SignalQuestion,
+    SpreadQuestion,
+)
 from triage.model.signature import Condition, Signature, seconds
-from triage.model.compare import holds
 from triage.vocabulary import Answer
 
 FEW = 4  # below this many ranks or nodes, "all" and "half" mean nothing
@@ -22,7 +28,9 @@ class View:
 
     def __init__(self, incident: Incident, catalogue: Mapping[str, Signature]) -> None:
         self.incident, self.catalogue = incident, catalogue
-        self.placed = [item for item in incident.signals if item.rule not in {"outside-window", "other-episode", "progress"}]
+        self.placed = [
+            item for item in incident.signals if item.rule not in {"outside-window", "other-episode", "progress"}
+        ]
         self.sources = {source for file in incident.files for source in file.sources}
         self.by_id: dict[str, list[Placed]] = {}
         for item in self.placed:
@@ -95,7 +103,9 @@ class View:
         if name in {"hang_start", "end"}:
             return self.incident.hang_start if name == "hang_start" else self.incident.end
         chosen = self.by_id.get(name, []) if name != "first_failure" else self.placed
-        times = [item.at for item in chosen if item.at is not None and item.signal.signature.severity in {"error", "fatal"}]
+        times = [
+            item.at for item in chosen if item.at is not None and item.signal.signature.severity in {"error", "fatal"}
+        ]
         return min(times, default=None)
 
 

@@ -31,7 +31,9 @@ def healthy(incident: Incident) -> bool:
 def _faulty(incident: Incident) -> bool:
     """A signal of warning or worse that means a fault; context and survivable noise do not."""
     return any(
-        item.rule is None and item.signal.signature.role != "context" and item.signal.signature.severity in {"error", "fatal"}
+        item.rule is None
+        and item.signal.signature.role != "context"
+        and item.signal.signature.severity in {"error", "fatal"}
         for item in incident.signals
     )
 

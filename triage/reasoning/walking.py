@@ -12,7 +12,7 @@ from triage.reasoning.questions import View
 from triage.vocabulary import Answer
 
 
-class Walk(Record, kw_only=True):
+class Walk(Record, frozen=True, kw_only=True):
     """Where a walk ended. `name` is the leaf's; `path` has `node: answer`; `missing` what unknown answers asked for."""
 
     playbook: Playbook
@@ -35,7 +35,9 @@ def _holds(condition: str | Condition, view: View) -> bool:
 
 def walk(playbook: Playbook, ask: Callable[[str, Question], Answer]) -> Walk:
     """Follow the tree; `ask(node, question)` answers. An unknown answer goes on by its own branch."""
-    node, path, missing = next(iter(playbook.nodes)), [], []  # type: ignore[var-annotated]
+    node = next(iter(playbook.nodes))
+    path: list[str] = []
+    missing: list[Missing] = []
     while True:
         current = playbook.nodes[node]
         answer = ask(node, current.question)
@@ -47,9 +49,13 @@ def walk(playbook: Playbook, ask: Callable[[str, Question], Answer]) -> Walk:
         if name is not None:
             count = sum(step.endswith(": unknown") for step in path)
             return Walk(
-                playbook=playbook, name=name, leaf=playbook.leaves[name], path=tuple(path), unknown=count,
+                playbook=playbook,
+                name=name,
+                leaf=playbook.leaves[name],
+                path=tuple(path),
+                unknown=count,
                 missing=tuple(missing),
-            )  # fmt: skip
+            )
 
 
 def _target(edge: Edge) -> tuple[str, str | None]:

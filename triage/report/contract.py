@@ -19,10 +19,16 @@ TIMELINE = 200  # entries told; the earliest of each signature come first
 def assemble(incident: Incident, hypotheses: Sequence[Hypothesis], verdict: Verdict, digest: str) -> Report:
     """The report of an incident."""
     return Report(
-        schema=SCHEMA, tool=Tool(version=__version__, content=digest), verdict=verdict, hypotheses=list(hypotheses),
-        episodes=_episodes(incident), gaps=_gaps(incident), timeline=_timeline(incident), entities=_entities(incident),
+        schema=SCHEMA,
+        tool=Tool(version=__version__, content=digest),
+        verdict=verdict,
+        hypotheses=list(hypotheses),
+        episodes=_episodes(incident),
+        gaps=_gaps(incident),
+        timeline=_timeline(incident),
+        entities=_entities(incident),
         bundle=_bundle(incident),
-    )  # fmt: skip
+    )
 
 
 def _episodes(incident: Incident) -> list[Episode]:
@@ -31,9 +37,14 @@ def _episodes(incident: Incident) -> list[Episode]:
         seen = [item.signal.signature.id for item in incident.signals if item.episode == epoch.index]
         rows.append(
             Episode(
-                index=epoch.index, file=epoch.file or "", first_line=epoch.first_line, last_line=epoch.last_line,
-                why=epoch.why, answered=epoch.index == incident.answered, signatures=sorted(set(seen))[:20],
-            )  # fmt: skip
+                index=epoch.index,
+                file=epoch.file or "",
+                first_line=epoch.first_line,
+                last_line=epoch.last_line,
+                why=epoch.why,
+                answered=epoch.index == incident.answered,
+                signatures=sorted(set(seen))[:20],
+            )
         )
     return rows
 
@@ -65,9 +76,15 @@ def _entry(item: Placed, start: float | None) -> TimelineEntry:
     return TimelineEntry(
         time=rfc3339(item.at) if item.at is not None and event.time is not None and event.time.kind == "utc" else None,
         t=round(item.at - start, 3) if item.at is not None and start is not None else None,
-        uncertainty_s=item.uncertainty, node=None if node is None else str(node), rank=rank if isinstance(rank, int) else None,
-        signature=item.signal.signature.id, role=_role(item), text=event.text, file=event.where.file, line=event.where.line,
-    )  # fmt: skip
+        uncertainty_s=item.uncertainty,
+        node=None if node is None else str(node),
+        rank=rank if isinstance(rank, int) else None,
+        signature=item.signal.signature.id,
+        role=_role(item),
+        text=event.text,
+        file=event.where.file,
+        line=event.where.line,
+    )
 
 
 def _role(item: Placed) -> str:
@@ -80,9 +97,15 @@ def _role(item: Placed) -> str:
 def _entities(incident: Incident) -> Entities:
     ranks = [
         RankEntry(
-            rank=rank.rank, node=rank.node, local_rank=rank.local_rank, gpu=rank.gpu, pci=rank.pci, pid=rank.pid,
-            last_step=rank.last_step, last_seen=":".join(map(str, rank.last_line)) if rank.last_line else None,
-        )  # fmt: skip
+            rank=rank.rank,
+            node=rank.node,
+            local_rank=rank.local_rank,
+            gpu=rank.gpu,
+            pci=rank.pci,
+            pid=rank.pid,
+            last_step=rank.last_step,
+            last_seen=":".join(map(str, rank.last_line)) if rank.last_line else None,
+        )
         for rank in incident.ranks.values()
     ]
     return Entities(nodes=list(incident.nodes), ranks=ranks)
@@ -90,8 +113,12 @@ def _entities(incident: Incident) -> Entities:
 
 def _bundle(incident: Incident) -> BundleSummary:
     sources = Counter(file.sources[0] if file.sources else "unrecognised" for file in incident.files)
-    job = next((str(fact.value) for fact in incident.facts if fact.name == "slurm.job.id" and fact.value is not None), None)
-    return BundleSummary(
-        job=job, files=len(incident.files), bytes=sum(file.size for file in incident.files), sources=dict(sorted(sources.items()))
+    job = next(
+        (str(fact.value) for fact in incident.facts if fact.name == "slurm.job.id" and fact.value is not None), None
     )
-
+    return BundleSummary(
+        job=job,
+        files=len(incident.files),
+        bytes=sum(file.size for file in incident.files),
+        sources=dict(sorted(sources.items())),
+    )
