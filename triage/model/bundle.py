@@ -47,7 +47,7 @@ class Chunk(msgspec.Struct):
 
 
 class Window(Record, frozen=True, kw_only=True):
-    """The lines around a hit, for a parser. `lines[hit]` is the line that was hit, `numbers` their file line numbers."""
+    """The lines around a hit, for a parser. `lines[hit]` is the line that was hit, `numbers` their numbers."""
 
     file: File
     lines: tuple[str, ...]

@@ -83,7 +83,7 @@ class Node(Spec, frozen=True, kw_only=True):
 
 
 class Leaf(Spec, frozen=True, kw_only=True):
-    """An end: a cause with its support, or `cause: null` where the tree hands over (`if_not_this` says where to look)."""
+    """An end: a cause with its support, or `cause: null` where the tree hands over (see `if_not_this`)."""
 
     support: Support = "moderate"
     cause: str | None = None

@@ -24,7 +24,7 @@ class Pattern(Spec, frozen=True, kw_only=True):
     regex: matched against one line (never across lines); the subset that hyperscan takes.
     message: a second regex that the joined message must also match (in any of its lines); its groups are fields too.
     unless: a regex that the joined message must not match.
-    prefilter: why hyperscan may only take the regex as a prefilter (look-around and the like); absent when it takes it fully.
+    prefilter: why hyperscan takes the regex as a prefilter only (look-around and such); absent when it takes it whole.
     """
 
     regex: str

@@ -1,4 +1,4 @@
-"""Text of evidence on its way to a reader: no control characters, no terminal sequences, nothing that runs backwards."""
+"""Text of evidence on its way to a reader: no control characters, no terminal sequences, nothing running backwards."""
 
 from __future__ import annotations
 
