@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
+
+from triage.errors import UsageError
+from triage.model.report import Report
+
+FORMS = ("text", "json", "md")
+EXIT_CODES = {"healthy": 0, "diagnosed": 10, "suspected": 11, "inconclusive": 12}
 
 
 @click.command()
 @click.argument("paths", nargs=-1)
-@click.option("--format", "form", default="text", help="text, json or md.")
-@click.option("-v", "--verbose", count=True, help="Tell why.")
-def command(paths: tuple[str, ...], form: str, verbose: int) -> None:
-    """Explain the incident whose evidence lies in PATHS.
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), help="Form of the answer (default: text, or by -o's suffix)."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the answer there instead of to the terminal.")
+@click.option("--force", is_flag=True, help="Overwrite the output.")
+@click.option("--exit-code", is_flag=True, help="Exit 0 healthy, 10 diagnosed, 11 suspected, 12 inconclusive.")
+@click.option(
+    "--demo", is_flag=False, flag_value="", metavar="[NAME]", help="Explain a shipped incident; `list` names them."
+)
+@click.option("-v", "--verbose", count=True, help="Tell why: the time line, the path taken, what was demoted.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+def command(
+    paths: tuple[str, ...],
+    form: str | None,
+    output: str | None,
+    force: bool,
+    exit_code: bool,
+    demo: str | None,
+    verbose: int,
+    quiet: bool,
+) -> int:
+    """Explain the incident whose evidence lies in PATHS: logs, folders, archives, or `-` for standard input.
 
-    Example: triage explain slurm-1234.out
+    \b
+    Examples:
+      triage explain slurm-1234.out
+      triage explain logs/ --format json
+      kubectl logs trainer-0 | triage explain -
+      triage explain --demo
     """
-    del verbose
-    from importlib import import_module
+    from triage.cli import _output
 
+    if demo == "list":
+        click.echo("\n".join(demos()))
+        return 0
+    if not paths and demo is None:
+        raise UsageError("nothing to explain: name a log, a folder or an archive, `-` for standard input, or --demo")
+    _output.refuse_overwrite(output, force)
+    form = _output.form_of(output, form, FORMS)
+    report = _explain([demo_path(demo)] if demo is not None else list(paths), quiet)
+    _output.deliver(_output.render(report, form, verbose, output is None and _output.stdout_is_terminal()), output)
+    return EXIT_CODES[report.verdict] if exit_code else 0
+
+
+def _explain(paths: list[str], quiet: bool) -> Report:
     from triage.pipeline import explain
 
-    report = explain(paths)
-    click.echo(import_module(f"triage.report.render.{form}").render(report), nl=False)
+    if quiet or not sys.stderr.isatty():
+        return explain(paths)
+    click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
+    try:
+        return explain(paths)
+    finally:
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def demos() -> list[str]:
+    """Names of the incidents in the package."""
+    from triage import content
+
+    return sorted(path.name for path in content.data("demo").iterdir() if path.is_dir())
+
+
+def demo_path(name: str) -> str:
+    """Folder of a shipped incident; without a name the first. Raises UsageError."""
+    from triage import content
+
+    known = demos()
+    if name and name not in known:
+        raise UsageError(f"no demo {name!r}{content.nearest(name, known)}; there are: {', '.join(known)}")
+    return str(content.data("demo") / (name or known[0]))

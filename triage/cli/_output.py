@@ -1,0 +1,61 @@
+"""Where an answer goes and in which form: shared by the commands that render."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from triage.errors import UsageError
+from triage.model.report import Report
+
+
+def form_of(output: str | None, asked: str | None, forms: tuple[str, ...]) -> str:
+    """The form that was asked for, else the one of the output's suffix, else the first. Raises UsageError."""
+    if asked:
+        return asked
+    if output is None:
+        return forms[0]
+    suffix = Path(output).suffix.lower()
+    for form in forms:
+        if suffix in import_module(f"triage.report.render.{form}").SUFFIXES:
+            return form
+    raise UsageError(f"{output}: no form has the suffix {suffix or '(none)'!r}; add --format {'|'.join(forms)}")
+
+
+def refuse_overwrite(output: str | None, force: bool) -> None:
+    """Raises UsageError before any work when the output exists."""
+    if output and Path(output).exists() and not force:
+        raise UsageError(f"{output} exists; --force overwrites it")
+
+
+def render(report: Report, form: str, verbose: int, to_terminal: bool) -> str:
+    """The report in a form, as wide as the terminal (at most 120 columns; 100 when piped)."""
+    module = import_module(f"triage.report.render.{form}")
+    if form == "json":
+        return str(module.render(report))
+    width = max(60, min(120, shutil.get_terminal_size((100, 24)).columns)) if to_terminal else 100
+    return str(module.render(report, verbose=verbose, width=width))
+
+
+def deliver(text: str, output: str | None) -> None:
+    """To a file, complete or not at all, or to stdout. Raises UsageError when it cannot be written."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    path = Path(output)
+    part = path.with_name(f".{path.name}.partial")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{output}: {error.strerror or error}") from error
+
+
+def stdout_is_terminal() -> bool:
+    """Is a person looking?"""
+    return sys.stdout.isatty()
