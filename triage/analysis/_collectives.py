@@ -1,0 +1,150 @@
+"""What each rank had issued and finished in each process group, put together from the flight recorder facts of all ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from triage.model.event import Fact, Where
+from triage.model.incident import Incident
+
+MAX_RANK = 1 << 20
+_ROOTED = ("broadcast", "reduce", "gather", "scatter")
+_EXACT = {"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_allgather_base", "_reduce_scatter_base",
+          "all_reduce_barrier", "barrier"}  # fmt: skip
+
+
+@dataclass
+class Seat:
+    """One rank in one group: counters as its dump gives them, -1 for none yet; the first operation it has not finished."""
+
+    rank: int
+    where: Where
+    enqueued: int = -1
+    completed: int = -1
+    pending: int = 0
+    point_to_point: bool = False
+    op: str | None = None
+    seq: int | None = None
+    order: int | None = None
+    peer: int | None = None
+    frame: str | None = None
+    issued: float | None = None
+    recent: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> bool:
+        """Has it issued something here that did not finish?"""
+        return self.pending > 0 or self.enqueued > self.completed
+
+
+@dataclass
+class Group:
+    """A process group over all dumps. `members` is what the dumps say, or whoever has a dump with it."""
+
+    name: str
+    desc: str = ""
+    members: frozenset[int] = frozenset()
+    seats: dict[int, Seat] = field(default_factory=dict)
+
+    @property
+    def point_to_point(self) -> bool:
+        """Counters mix sends with collectives: not comparable between ranks."""
+        return any(seat.point_to_point for seat in self.seats.values())
+
+    @property
+    def title(self) -> str:
+        """The framework's name with the group's own, as people look for it."""
+        return f"{self.desc} ({self.name})" if self.desc and self.desc != self.name else self.name or "default"
+
+
+@dataclass
+class Table:
+    """All groups; the ranks that have a readable dump; those whose dump could not be read."""
+
+    groups: list[Group]
+    dumped: set[int]
+    unreadable: set[int]
+
+    def waiting(self, rank: int) -> list[tuple[Group, Seat]]:
+        """Where the rank has unfinished operations, the oldest first."""
+        found = [(group, seat) for group in self.groups if (seat := group.seats.get(rank)) and seat.waiting]
+        return sorted(found, key=lambda pair: (pair[1].order is None, pair[1].order or 0, pair[0].name))
+
+
+def table(incident: Incident) -> Table:
+    """The groups of the flight recorder dumps."""
+    values: dict[tuple[int, str], dict[str, Fact]] = defaultdict(dict)
+    dumped, unreadable = set(), set()
+    for fact in incident.facts:
+        rank = fact.entity.get("rank")
+        if not fact.name.startswith("fr.") or not isinstance(rank, int) or not 0 <= rank < MAX_RANK:
+            continue
+        (unreadable if fact.name == "fr.unreadable" else dumped).add(rank)
+        if "group" in fact.entity:
+            values[rank, str(fact.entity["group"])][fact.name.removeprefix("fr.")] = fact
+    return Table(_grouped(values), dumped, unreadable - dumped)
+
+
+def _grouped(values: dict[tuple[int, str], dict[str, Fact]]) -> list[Group]:
+    groups: dict[tuple[str, frozenset[int]], Group] = {}
+    for (rank, name), facts in sorted(values.items()):
+        told = facts["group.ranks"].value if "group.ranks" in facts else None
+        members = frozenset(item for item in told if isinstance(item, int)) if isinstance(told, list) else frozenset()
+        group = groups.setdefault((name, members), Group(name, members=members))
+        desc = facts["group.desc"].value if "group.desc" in facts else None
+        group.desc = desc if isinstance(desc, str) else group.desc
+        group.seats[rank] = _seat(rank, facts)
+    for group in groups.values():
+        group.members = group.members or frozenset(group.seats)
+    return [group for group in groups.values() if len(group.members) > 1]
+
+
+def _seat(rank: int, facts: dict[str, Fact]) -> Seat:
+    def get(name: str, kind: type) -> Any:
+        value = facts[name].value if name in facts else None
+        return value if isinstance(value, kind) and not (kind is int and isinstance(value, bool)) else None
+
+    any_fact = next(iter(facts.values()))
+    time = facts["last_op"].time if "last_op" in facts else None
+    enqueued, completed = get("enqueued", int), get("completed", int)
+    return Seat(
+        rank=rank, where=any_fact.where,
+        enqueued=-1 if enqueued is None else unwrapped(enqueued),
+        completed=-1 if completed is None else unwrapped(completed),
+        pending=get("pending", int) or 0, point_to_point=bool(get("p2p", bool)),
+        op=get("last_op", str), seq=get("last_seq", int), order=get("last_order", int), peer=get("last_peer", int),
+        frame=get("last_frame", str), issued=time.seconds if time else None,
+        recent=_recent(get("recent", list) or []),
+    )  # fmt: skip
+
+
+def unwrapped(count: int) -> int:
+    """Some releases print -1 as an unsigned number."""
+    return -1 if count > 1 << 31 else count
+
+
+def _recent(lines: list[Any]) -> dict[int, tuple[str, ...]]:
+    """Sequence number -> (operation, input sizes, output sizes, dtypes)."""
+    found: dict[int, tuple[str, ...]] = {}
+    for line in lines:
+        head, *rest = str(line).split(" ")
+        if head.lstrip("-").isdigit() and len(rest) >= 4:
+            found.setdefault(int(head), (plain(rest[0]), *rest[1:4]))
+    return found
+
+
+def plain(op: str | None) -> str:
+    """`nccl:all_reduce` -> `all_reduce`."""
+    return (op or "").rsplit(":", 1)[-1] if not (op or "").endswith(":coalesced") else "coalesced"
+
+
+def rooted(op: str | None) -> bool:
+    """Operations in which a rank can finish though another never came."""
+    return plain(op).lstrip("_").startswith(_ROOTED) and not plain(op).lstrip("_").startswith("reduce_scatter")
+
+
+def comparable(call: tuple[str, ...]) -> tuple[str, ...]:
+    """What must be the same on all ranks: always the operation, sizes and dtypes where none may differ."""
+    return call if call[0] in _EXACT else call[:1]

@@ -1,0 +1,138 @@
+"""The hang as the flight recorder dumps of the ranks show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from triage.analysis._collectives import Group, Seat, Table, comparable, table
+from triage.analysis._stall import Stall
+from triage.analysis._waits import Ends, ends
+from triage.model.event import Where
+from triage.model.incident import Incident
+
+MANY = 8  # more culprits than this, and than a quarter of the ranks, are no culprits
+SHOWN = 6  # places cited
+
+
+def stall(incident: Incident) -> Stall | None:
+    """The hang in the dumps, or None when nothing waits or nothing decides."""
+    found = table(incident)
+    if not any(found.waiting(rank) for rank in found.dumped):
+        return None
+    return _mismatch(found) or _at_the_ends(found, ends(found))
+
+
+def _mismatch(found: Table) -> Stall | None:
+    """Ranks that are at one sequence number of one group in different calls. The fewer are at fault; of equals, both."""
+    for group in found.groups:
+        seqs = [seat.seq for seat in group.seats.values() if seat.waiting and seat.seq is not None and seat.peer is None]
+        if not seqs:
+            continue
+        calls = {rank: call for rank, seat in group.seats.items() if (call := seat.recent.get(min(seqs)))}
+        kinds = Counter(comparable(call) for call in calls.values())
+        if len(kinds) > 1:
+            return _different(found, group, min(seqs), {rank: comparable(call) for rank, call in calls.items()}, kinds)
+    return None
+
+
+def _different(
+    found: Table, group: Group, seq: int, calls: dict[int, tuple[str, ...]], kinds: Counter[tuple[str, ...]]
+) -> Stall:
+    most = max(kinds.values())
+    usual = [call for call, count in kinds.items() if count == most]
+    odd = sorted(rank for rank, call in calls.items() if len(usual) > 1 or call != usual[0])
+    if len(odd) > max(MANY, len(calls) // 4):
+        odd = []
+    why = {rank: f"at {seq} of {group.title} rank {rank} called {_spelled(calls[rank])}" for rank in odd}
+    others = [rank for rank in sorted(calls) if rank not in odd][: SHOWN // 2]
+    return Stall(
+        kind="mismatch", culprits=tuple(odd), op=usual[0][0], seq=seq, group=group.title,
+        waiting=len([rank for rank in found.dumped if found.waiting(rank)]),
+        summary="; ".join(f"{count} ranks called {_spelled(call)}" for call, count in kinds.most_common(4)),
+        places={rank: _place(group.seats[rank], group) for rank in odd}, why=why,
+        evidence=tuple((_place(group.seats[rank], group), "") for rank in [*odd[:SHOWN], *others]),
+    )  # fmt: skip
+
+
+def _spelled(call: tuple[str, ...]) -> str:
+    return " ".join(part for part in call if part != "-")
+
+
+def _at_the_ends(found: Table, end: Ends) -> Stall | None:
+    missing = end.silent if _few(end.silent, found) else frozenset()
+    if end.died:
+        return _blamed(found, end, "gpu-dead", end.died)
+    if end.idle:
+        return _blamed(found, end, "never-arrived", end.idle | missing)
+    if missing:
+        return _blamed(found, end, "rank-dead", missing)
+    if end.locked:
+        return _blamed(found, end, "order-inversion", end.locked)
+    return _transport(found, end) if not end.silent else None
+
+
+def _few(silent: frozenset[int], found: Table) -> bool:
+    """Without a dump, while most have one: the others' dumps would be missing too had they only not been collected."""
+    members = {rank for group in found.groups for rank in group.members}
+    return 0 < 2 * len(members - found.dumped - found.unreadable) < len(members)
+
+
+def _blamed(found: Table, end: Ends, kind: str, ranks: frozenset[int]) -> Stall | None:
+    if len(ranks) > max(MANY, len(found.dumped) // 4):
+        return None
+    direct = [wait for wait in end.waits if wait.awaited in ranks]
+    shown = direct[0] if direct else None
+    waiter = _seat(found, shown.group, shown.waiter) if shown else None
+    group = next((g for g in found.groups if shown and g.name == shown.group and shown.waiter in g.seats), None)
+    why = {rank: _why(found, end, rank, kind) for rank in ranks}
+    places = {rank: _own_place(found, rank) for rank in ranks if rank in found.dumped}
+    waiters = dict.fromkeys(wait.waiter for wait in direct)
+    return Stall(
+        kind=kind, culprits=tuple(sorted(ranks)), op=waiter.op if waiter else None, seq=shown.seq if shown else None,
+        group=group.title if group else None, frame=waiter.frame if waiter else None,
+        waiting=len({wait.waiter for wait in end.waits}), summary=f"{len(waiters)} ranks wait for them directly",
+        places=places, why=why,
+        evidence=tuple((_own_place(found, rank), "") for rank in [*places, *waiters][:SHOWN]),
+    )  # fmt: skip
+
+
+def _why(found: Table, end: Ends, rank: int, kind: str) -> str:
+    waiters = [wait for wait in end.waits if wait.awaited == rank]
+    head = f"{len(waiters)} ranks wait for rank {rank}"
+    if waiters:
+        head += f", at {waiters[0].seq} of group {waiters[0].group}"
+    if kind == "gpu-dead":
+        group, seat = found.waiting(rank)[0]
+        return f"{head}; it issued {seat.seq} of {group.title}, which its peers finished and it did not"
+    if rank not in found.dumped:
+        return f"{head}; it left no dump"
+    return head + ("; it has nothing outstanding itself" if kind == "never-arrived" else "; each waits for another")
+
+
+def _transport(found: Table, end: Ends) -> Stall | None:
+    """Everyone is in the operation and it does not end: no rank is behind, what lies between them is suspect."""
+    stuck = sorted(end.together)
+    if len(stuck) < 2:
+        return None
+    group, seat = found.waiting(stuck[0])[0]
+    if not group.members <= found.dumped or seat.issued is None and seat.seq is None:
+        return None
+    return Stall(
+        kind="transport", op=seat.op, seq=seat.seq, group=group.title, frame=seat.frame, waiting=len(stuck),
+        summary=f"all {len(group.members)} members are in it, none is behind",
+        evidence=tuple((_own_place(found, rank), "") for rank in stuck[:SHOWN]),
+    )  # fmt: skip
+
+
+def _seat(found: Table, group: str, rank: int) -> Seat | None:
+    return next((g.seats[rank] for g in found.groups if g.name == group and rank in g.seats), None)
+
+
+def _own_place(found: Table, rank: int) -> Where:
+    waiting = found.waiting(rank)
+    group, seat = waiting[0] if waiting else next((g, g.seats[rank]) for g in found.groups if rank in g.seats)
+    return _place(seat, group)
+
+
+def _place(seat: Seat, group: Group) -> Where:
+    return Where(file=seat.where.file, at=f"rank {seat.rank}, {group.title}: issued {seat.enqueued}, done {seat.completed}")

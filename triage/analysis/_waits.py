@@ -1,0 +1,137 @@
+"""Who waits for whom. A rank waits for the members of its oldest unfinished operation that have not come to it.
+
+Following the edges leads to the ranks that wait for nobody: there the hang began. A cycle of ranks that each wait for an
+operation which the other has not issued is a deadlock by order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from triage.analysis._collectives import Group, Seat, Table, rooted
+
+
+@dataclass(frozen=True)
+class Wait:
+    """`waiter` waits in `group` at `seq` for `awaited`; `issued`: the awaited rank issued the operation and is stuck before it."""
+
+    waiter: int
+    awaited: int
+    group: str
+    seq: int | None
+    issued: bool
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ranks at which the waiting ends. died: a peer finished what they did not; locked: cycles of ranks."""
+
+    idle: frozenset[int]
+    silent: frozenset[int]
+    died: frozenset[int]
+    together: frozenset[int]
+    locked: frozenset[int]
+    waits: tuple[Wait, ...]
+
+
+def waits(table: Table) -> list[Wait]:
+    """All edges, from each rank's oldest unfinished operation."""
+    found: list[Wait] = []
+    for rank in sorted(table.dumped):
+        oldest = table.waiting(rank)[:1]
+        for group, seat in oldest:
+            found += _of_peer(table, group, seat) if seat.peer is not None else _of_group(table, group, seat)
+    return found
+
+
+def _of_group(table: Table, group: Group, seat: Seat) -> list[Wait]:
+    if group.point_to_point and seat.op is not None and _one_sided(seat):
+        return []  # a coalesced batch does not say for whom it waits
+    seq = seat.seq if seat.seq is not None else seat.completed + 1
+    found = []
+    for other in sorted(group.members - {seat.rank}):
+        peer = group.seats.get(other)
+        if other in table.unreadable or (peer is None and other in table.dumped):
+            continue  # nothing is known of it here
+        if peer is None or _absent(group, peer, seq):
+            found.append(Wait(seat.rank, other, group.name, seq, issued=False))
+        elif not _finished(group, peer, seq) and _behind(table, peer, group, seq):
+            found.append(Wait(seat.rank, other, group.name, seq, issued=True))
+    return found
+
+
+def _one_sided(seat: Seat) -> bool:
+    return "coalesced" in (seat.op or "") or "send" in (seat.op or "") or "recv" in (seat.op or "")
+
+
+def _absent(group: Group, peer: Seat, seq: int) -> bool:
+    """Has the peer not issued operation `seq`? With mixed counters only its own records tell."""
+    if not group.point_to_point:
+        return peer.enqueued < seq
+    return bool(peer.recent) and max(peer.recent) < seq
+
+
+def _finished(group: Group, peer: Seat, seq: int) -> bool:
+    if not group.point_to_point:
+        return peer.completed >= seq
+    return peer.op is not None and peer.seq is not None and not _one_sided(peer) and peer.seq > seq
+
+
+def _behind(table: Table, peer: Seat, group: Group, seq: int) -> bool:
+    """Is the peer still busy with something older than operation `seq` of this group?"""
+    oldest = table.waiting(peer.rank)[:1]
+    return bool(oldest) and (oldest[0][0] is not group or (oldest[0][1].seq is not None and oldest[0][1].seq != seq))
+
+
+def _of_peer(table: Table, group: Group, seat: Seat) -> list[Wait]:
+    """A send or receive waits for one rank, unless that one is at its counterpart."""
+    other = seat.peer
+    if other is None or other == seat.rank or other in table.unreadable:
+        return []
+    oldest = table.waiting(other)[:1]
+    if oldest and oldest[0][0] is group and oldest[0][1].peer == seat.rank and _counterparts(oldest[0][1], seat):
+        return []
+    return [Wait(seat.rank, other, group.name, seat.seq, issued=bool(oldest))]
+
+
+def _counterparts(one: Seat, other: Seat) -> bool:
+    return ("send" in (one.op or "")) != ("send" in (other.op or ""))
+
+
+def ends(table: Table) -> Ends:
+    """Where the waiting ends, over all dumps."""
+    edges = waits(table)
+    leaving = {wait.waiter for wait in edges}
+    awaited = {wait.awaited for wait in edges}
+    sinks = awaited - leaving
+    busy = {rank for rank in table.dumped if table.waiting(rank)}
+    died = {rank for rank in busy - leaving if _died(table, rank)}
+    return Ends(
+        idle=frozenset((sinks & table.dumped) - busy),
+        silent=frozenset(sinks - table.dumped),
+        died=frozenset(died),
+        together=frozenset(busy - leaving - died),
+        locked=_locked(edges),
+        waits=tuple(edges),
+    )
+
+
+def _died(table: Table, rank: int) -> bool:
+    """Its oldest operation was finished by a peer: the work is queued here and nothing drains it."""
+    group, seat = table.waiting(rank)[0]
+    if group.point_to_point or rooted(seat.op):
+        return False
+    seq = seat.seq if seat.seq is not None else seat.completed + 1
+    return any(_finished(group, peer, seq) for other, peer in group.seats.items() if other != rank)
+
+
+def _locked(edges: list[Wait]) -> frozenset[int]:
+    """Ranks on a cycle from which no edge leads out."""
+    import networkx
+
+    graph: Any = networkx.DiGraph()
+    graph.add_edges_from((wait.waiter, wait.awaited) for wait in edges)
+    parts = [part for part in networkx.strongly_connected_components(graph) if len(part) > 1]
+    closed = [part for part in parts if all(after in part for rank in part for after in graph.successors(rank))]
+    return frozenset(rank for part in closed for rank in part)

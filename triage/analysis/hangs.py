@@ -1,0 +1,59 @@
+"""Which rank holds a hung collective up, and how: from flight recorder dumps, NCCL RAS samples and watchdog lines.
+
+hang.culprit        one a rank (entity rank): never-arrived | rank-dead | gpu-dead | mismatch | order-inversion | uneven-work
+hang.verdict        the same word for the whole job, or transport: all ranks are in the same operation and none is behind
+hang.collective, hang.sequence, hang.group    the operation that the others wait in
+hang.missing_ranks  the culprits as a list
+hang.waiting_ranks  how many ranks wait, directly or not
+hang.frame          the user's line from which the waiting operation was issued, when the dump has it
+Nothing is said when the sources do not decide. The first source that names a culprit is used: dumps, then RAS, then logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triage.analysis import _dumped, _launched, _timed_out
+from triage.analysis._stall import Stall
+from triage.model.base import Value
+from triage.model.event import Fact, Where
+from triage.model.incident import Incident
+
+
+def derive(incident: Incident) -> Iterator[Fact]:
+    """Facts about the hang, if there is one and it can be told."""
+    found = [stall for source in (_dumped, _launched, _timed_out) if (stall := source.stall(incident))]
+    stall = next((item for item in found if item.culprits), found[0] if found else None)
+    if stall is not None:
+        yield from _facts(_finished_early(incident, stall))
+
+
+def _finished_early(incident: Incident, stall: Stall) -> Stall:
+    """A rank that said that it had finished did not stall: it had less to do."""
+    done = {mark.event.rank for mark in incident.marks if mark.kind == "end" and mark.event.rank is not None}
+    if stall.kind != "never-arrived" or not stall.culprits or not set(stall.culprits) <= done:
+        return stall
+    return stall.but(kind="uneven-work")
+
+
+def _facts(stall: Stall) -> Iterator[Fact]:
+    places = tuple(where for where, _ in stall.evidence)
+    where = places[0] if places else Where(file="")
+    for rank in stall.culprits:
+        own = stall.places.get(rank)
+        yield Fact(
+            name="hang.culprit", value=stall.kind, where=own or where, entity={"rank": rank},
+            text=stall.why.get(rank, ""), evidence=tuple(dict.fromkeys([*([own] if own else []), *places])),
+        )  # fmt: skip
+    values: dict[str, Value] = {
+        "hang.verdict": stall.kind,
+        "hang.collective": stall.op,
+        "hang.sequence": stall.seq,
+        "hang.group": stall.group,
+        "hang.missing_ranks": list(stall.culprits) or None,
+        "hang.waiting_ranks": stall.waiting or None,
+        "hang.frame": stall.frame,
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield Fact(name=name, value=value, where=where, text=stall.summary, evidence=places)
