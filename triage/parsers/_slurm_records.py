@@ -117,7 +117,7 @@ def records(lines: list[str]) -> Iterator[Row]:
 
 def _pairs(text: str) -> dict[str, str]:
     found = list(_KEY.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
+    ends = [*(match.start() for match in found), len(text)][1:]
     return {match[1]: text[match.end() : end].strip() for match, end in zip(found, ends, strict=True)}
 
 
