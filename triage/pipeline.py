@@ -66,8 +66,14 @@ def _facts(evidence: Evidence, file: File, source: str) -> list[Fact]:
     return list(parser(source).facts(document))
 
 
+def view(paths: Sequence[str]) -> View:
+    """Paths to something that answers a playbook's questions."""
+    with open_evidence(list(paths), recognise=recognise) as evidence:
+        return View(understand(evidence), catalogue())
+
+
 def reason(incident: Incident) -> Report:
     """An incident to the report."""
-    view = View(incident, catalogue())
-    ranked = hypotheses.rank(incident, loading.causes(), walks(loading.playbooks(), view))
+    walked = walks(loading.playbooks(), View(incident, catalogue()))
+    ranked = hypotheses.rank(incident, loading.causes(), walked)
     return assemble(incident, ranked, verdict.verdict(incident, ranked), content.digest())
