@@ -53,5 +53,7 @@ def _typed(signature: Signature, groups: dict[str, str]) -> dict[str, Scalar] | 
 def entity(signature: Signature, values: dict[str, Scalar]) -> dict[str, Scalar]:
     """What the signal hangs on: fields that name an entity."""
     return {
-        spec.entity: values[name] for name, spec in signature.fields.items() if spec.entity and values.get(name) is not None
+        spec.entity: values[name]
+        for name, spec in signature.fields.items()
+        if spec.entity and values.get(name) is not None
     }

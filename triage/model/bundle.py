@@ -37,6 +37,7 @@ class Chunk(msgspec.Struct):
 
     first_line: 1-based number, in the file as it is on disk, of the first line.
     lines: for each line of `data` its number in the file, when normalising changed the count; else None.
+    seams: ascending offsets in `data` where normalising took bytes out of a line (ESC sequences), when known.
     """
 
     file: File
@@ -44,6 +45,7 @@ class Chunk(msgspec.Struct):
     first_line: int
     lines: list[int] | None = None
     last: bool = False
+    seams: list[int] | None = None
 
 
 class Window(Record, frozen=True, kw_only=True):

@@ -1,0 +1,190 @@
+"""The evidence against the whole catalogue: signals, marks, gaps and a summary of each text file.
+
+A pure function of its arguments: the order of files, the number of cores and the clock change nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from triage.errors import TriageError
+from triage.matching import sampling, summaries
+from triage.matching.fact_signals import match_facts
+from triage.matching.merging import Merger
+from triage.matching.readings import Parser, Reader, Reading
+from triage.matching.scanner import Found, Hit, Marker, Scanner
+from triage.matching.windows import View, edge
+from triage.model.base import Record
+from triage.model.bundle import Chunk, File, Gap
+from triage.model.event import Mark, Signal, Stamp
+from triage.model.signature import Signature
+from triage.model.summary import Summary
+
+__all__ = ["Matched", "cores", "markers", "match", "match_facts"]
+
+SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
+FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
+ENDS = 32  # lines read of such a signature at either end of a further chunk
+_INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
+
+Chunks = Callable[[File], Iterator[Chunk]]
+Scan = Callable[[], tuple[Found, Found]]
+
+
+class Matched(Record, frozen=True, kw_only=True):
+    """What was found in the text files, sorted by file and line."""
+
+    signals: tuple[Signal, ...]
+    marks: tuple[Mark, ...]
+    gaps: tuple[Gap, ...]
+    summaries: tuple[Summary, ...]
+
+
+def cores() -> int:
+    """Threads to scan with: TRIAGE_CORES, else all processors."""
+    wanted = os.environ.get("TRIAGE_CORES", "")
+    return max(1, int(wanted)) if wanted.isdigit() else os.cpu_count() or 1
+
+
+def markers(parser: Parser, sources: Iterable[str]) -> list[Marker]:
+    """The marks of all parsers, in the order in which each lists them."""
+    listed = ((source, getattr(parser(source), "MARKS", ())) for source in sorted(sources))
+    return [Marker(source, kind, regex) for source, marks in listed for kind, regex in marks]
+
+
+def match(
+    files: Iterable[File],
+    chunks: Chunks,
+    catalogue: dict[str, Signature],
+    parser: Parser,
+    sources: Iterable[str],
+    threads: int | None = None,
+    scanner: Scanner | None = None,
+) -> Matched:
+    """Scan text files for all signatures and marks.
+
+    chunks: gives the chunks of a file, in order. parser: gives the module of a source.
+    sources: those whose marks count. threads: `cores()` when None.
+    scanner: one made before from the same catalogue and sources.
+    Raises ContentError when a regex of the catalogue is refused by the engine.
+    """
+    scanner = scanner or Scanner([each for each in catalogue.values() if each.match], markers(parser, sources))
+    texts = sorted((file for file in files if file.text), key=lambda file: file.path)
+    limit = sampling.quota(len(texts))
+    done = [_Work(file, scanner, parser, limit) for file in texts]
+    with ThreadPoolExecutor(threads or cores()) as pool:
+        queue: deque[_Step] = deque()
+        for work in done:
+            for step in work.steps(chunks, pool, alone=(threads or cores()) == 1):
+                queue.append(step)
+                while len(queue) > (threads or cores()) + 2:
+                    _take(queue)
+        while queue:
+            _take(queue)
+    return Matched(
+        signals=tuple(signal for work in done for signal in work.signals()),
+        marks=tuple(mark for work in done for mark in work.sampler.marks()),
+        gaps=tuple(gap for work in done for gap in work.gaps()),
+        summaries=tuple(work.summary for work in done),
+    )
+
+
+class _Step:
+    """A chunk whose scan is under way."""
+
+    def __init__(self, work: _Work, chunk: Chunk, found: Scan) -> None:
+        self.work, self.chunk, self.found = work, chunk, found
+
+
+def _take(queue: deque[_Step]) -> None:
+    """Read the hits of the oldest chunk; its successor, when it is of the same file, lends its first lines."""
+    step = queue.popleft()
+    after = queue[0].chunk if queue and queue[0].work is step.work else None
+    step.work.read(step.chunk, after, *step.found())
+
+
+class _Work:
+    """One file: its chunks in order, and what was found so far."""
+
+    def __init__(self, file: File, scanner: Scanner, parser: Parser, limit: int) -> None:
+        self.file, self._scanner = file, scanner
+        self._reader, self._merger = Reader(file, parser), Merger()
+        self.sampler = sampling.Sampler(scanner.marks, len(scanner.signatures), limit)
+        self.summary = summaries.unread(file)
+        self._before: Chunk | None = None
+        self._first: Stamp | None = None
+        self._read: dict[int, int] = {}
+        self._left: dict[int, int] = {}
+        self._gaps: list[Gap] = []
+
+    def steps(self, chunks: Chunks, pool: ThreadPoolExecutor, alone: bool) -> Iterator[_Step]:
+        """Start the scan of each chunk. What the file cannot give becomes a gap."""
+        offset = 0
+        try:
+            for chunk in chunks(self.file):
+                whole = self.file.size <= SMALL or offset == 0 or chunk.last
+                yield _Step(self, chunk, self._start(chunk.data, whole, pool, alone))
+                offset += len(chunk.data)
+        except (OSError, EOFError, ValueError, TriageError) as error:
+            what = f"the rest of the file after {offset} bytes: {error}" if offset else f"the file: {error}"
+            self._gaps.append(Gap(what=what, why="unparsable", node=self.file.node, file=self.file.path))
+
+    def _start(self, data: bytes, whole: bool, pool: ThreadPoolExecutor, alone: bool) -> Scan:
+        def scan() -> tuple[Found, Found]:
+            return self._scanner.scan(data), self._scanner.scan_often(data, whole)
+
+        return scan if alone or len(data) <= _INLINE else pool.submit(scan).result
+
+    def read(self, chunk: Chunk, after: Chunk | None, found: Found, often: Found) -> None:
+        """Read the hits of one chunk."""
+        view = View(chunk, self._before, after)
+        hits, marks = self._split(found.hits)
+        readings = [reading for hit in self._within_budget(hits) if (reading := self._reading(view, hit))]
+        self._merger.add(readings, view.lines())
+        self.sampler.add(view, chunk.data, sorted([*marks, *often.hits]), self._reader)
+        for index, count in found.more.items():
+            self._left[index] = self._left.get(index, 0) + count
+        if self._before is None:
+            self._first = summaries.of_first(view, self._reader)
+        self._reader.forget()
+        if after is None:
+            self.summary = summaries.of_last(view, self._reader, self._first)
+        self._before = edge(chunk)
+
+    def _split(self, hits: list[Hit]) -> tuple[list[Hit], list[Hit]]:
+        first = len(self._scanner.signatures)
+        return [hit for hit in hits if hit.number < first], [hit for hit in hits if hit.number >= first]
+
+    def _within_budget(self, hits: list[Hit]) -> list[Hit]:
+        """All hits of a signature until FULL lines of the file were read, then the ends of each chunk alone."""
+        by_index: dict[int, list[Hit]] = {}
+        for hit in hits:
+            by_index.setdefault(hit.number, []).append(hit)
+        kept: list[Hit] = []
+        for index, some in by_index.items():
+            room = max(FULL - self._read.get(index, 0), 0)
+            chosen = some if len(some) <= room + 2 * ENDS else some[: room + ENDS] + some[-ENDS:]
+            self._read[index] = self._read.get(index, 0) + len(chosen)
+            self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
+            kept += chosen
+        return sorted(kept)
+
+    def _reading(self, view: View, hit: Hit) -> Reading | None:
+        signature = self._scanner.signatures[hit.number]
+        return self._reader.read(view, hit, signature) if self._reader.accepts(signature) else None
+
+    def signals(self) -> list[Signal]:
+        """All signals of the file by line."""
+        return sorted(self._merger.signals(), key=lambda signal: (signal.event.where.line or 0, signal.signature.id))
+
+    def gaps(self) -> list[Gap]:
+        """What could not be read, and which lines were too many to read them all."""
+        out = [*self._gaps, *self._reader.gaps.values()]
+        for index, count in sorted(self._left.items()):
+            if count > 0 and index < len(self._scanner.signatures):
+                what = f"{count} or more further lines that look like {self._scanner.signatures[index].id}"
+                out.append(Gap(what=what, why="truncated", node=self.file.node, file=self.file.path))
+        return out

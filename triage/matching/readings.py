@@ -1,0 +1,135 @@
+"""From a hit to what a source's parser makes of it, and from that to a signature with fields and entity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from triage.matching.extract import compiled, entity, fields
+from triage.matching.scanner import Hit
+from triage.matching.windows import View
+from triage.model.base import Record, Scalar
+from triage.model.bundle import File, Gap
+from triage.model.event import Event, Where
+from triage.model.signature import Signature
+
+TEXT = 2_000  # characters of an Event's text
+Parser = Callable[[str], Any]
+
+
+class Reading(Record, frozen=True, kw_only=True):
+    """A signature that a line and its message satisfy."""
+
+    signature: Signature
+    event: Event
+    fields: dict[str, Scalar]
+    entity: dict[str, Scalar]
+
+
+class Reader:
+    """Reads the hits of one file. `parser(source)` is the source's module; what it cannot do becomes a gap."""
+
+    def __init__(self, file: File, parser: Parser) -> None:
+        self.file, self._parser = file, parser
+        self.gaps: dict[str, Gap] = {}
+        self._sources: dict[str, str] = {}
+        self._events: dict[tuple[int, str], Event] = {}
+
+    def forget(self) -> None:
+        """Drop the events of the chunk that is done."""
+        self._events.clear()
+
+    def accepts(self, signature: Signature) -> bool:
+        """A weak signature counts only in files of its own sources, or in files that nothing recognises."""
+        if signature.specificity == "strong" or not self.file.sources:
+            return True
+        return not set(self.file.sources).isdisjoint(signature.sources)
+
+    def read(self, view: View, hit: Hit, signature: Signature) -> Reading | None:
+        """The signature with its fields, or None when the line or its message does not satisfy it."""
+        line = view.text(hit.start, hit.at)
+        try:
+            if not any(compiled(pattern.regex).search(line, timeout=1) for pattern in signature.match):
+                return None
+            event = self.event(view, hit, self._source(signature))
+            values = fields(signature, line, event.body)
+            if values is None:
+                values = fields(signature, event.text, event.body)
+        except TimeoutError:
+            self._gap(f"a line that {signature.id} takes too long to read", view.number(hit.start))
+            return None
+        if values is None:
+            return None
+        text = view.standing(hit.start, event.text)
+        event = event if text == event.text else msgspec.structs.replace(event, text=text)
+        hangs_on = hung_on(signature, values, event, self.file)
+        return Reading(signature=signature, event=event, fields=values, entity=hangs_on)
+
+    def event(self, view: View, hit: Hit, source: str, reach: int | None = None) -> Event:
+        """What the parser of a source makes of a line; `reach` limits the lines around it."""
+        key = (hit.start, source)
+        event = self._events.get(key) if reach is None else None
+        if event is None:
+            event = self._parsed(view, hit, source, reach)
+            if reach is None:
+                self._events[key] = event
+        return event
+
+    def best_source(self, wanted: Iterable[str]) -> str:
+        """The file's own best source among those wanted, else the first wanted one that reads lines."""
+        wanted = list(wanted)
+        order = [*(source for source in self.file.sources if source in wanted), *wanted]
+        return next((source for source in order if hasattr(self._module(source), "parse")), order[0] if order else "")
+
+    def _source(self, signature: Signature) -> str:
+        if signature.id not in self._sources:
+            self._sources[signature.id] = self.best_source(signature.sources)
+        return self._sources[signature.id]
+
+    def _module(self, source: str) -> Any:
+        try:
+            return self._parser(source)
+        except ImportError:  # a signature of a site's own may name a source that this version lacks
+            return None
+
+    def _parsed(self, view: View, hit: Hit, source: str, reach: int | None) -> Event:
+        module = self._module(source)
+        before, after = getattr(module, "BEFORE", 0), getattr(module, "AFTER", 0)
+        if reach is not None:
+            before, after = min(before, reach), min(after, reach)
+        window = view.window(hit.start, before, after, hit.at)
+        line, number = window.lines[window.hit], window.numbers[window.hit]
+        if hasattr(module, "parse"):
+            try:
+                return _clipped(module.parse(window))
+            except Exception as error:  # the parser loop: evidence is hostile, and one line must not cost the others
+                self._gap(f"a line that the {source} parser cannot read ({type(error).__name__})", number)
+        where = Where(file=self.file.path, line=number)
+        return Event(where=where, text=line[:TEXT], body=line, source=source, node=self.file.node, rank=self.file.rank)
+
+    def _gap(self, what: str, line: int) -> None:
+        gap = Gap(what=f"{what}, line {line}", why="unparsable", node=self.file.node, file=self.file.path)
+        self.gaps.setdefault(what, gap)
+
+
+def _clipped(event: Event) -> Event:
+    if len(event.text) <= TEXT:
+        return event
+    return msgspec.structs.replace(event, text=event.text[:TEXT])
+
+
+def hung_on(signature: Signature, values: dict[str, Scalar], event: Event, file: File) -> dict[str, Scalar]:
+    """Entity of a signal: what its fields name, then what the line's prefix says, then what the file's path says."""
+    out = dict(_known(event, file))
+    out |= entity(signature, values)
+    return out
+
+
+def _known(event: Event, file: File) -> Iterator[tuple[str, Scalar]]:
+    for name in ("node", "rank", "local_rank", "pid"):
+        value = getattr(event, name)
+        value = getattr(file, name) if value is None else value
+        if value is not None:
+            yield name, value

@@ -1,0 +1,125 @@
+"""Which marks are kept: enough of each kind and rank to see progress and identity, however long the file is."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import regex
+
+from triage.matching.extract import TIMEOUT, compiled
+from triage.matching.readings import Reader
+from triage.matching.scanner import Hit, Marker
+from triage.matching.windows import View
+from triage.model.base import Scalar
+from triage.model.event import Mark
+
+FILE, ALL, LEAST = 10_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
+_REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
+_RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
+
+_INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
+_NUMBERS = frozenset({"step_ms", "step_s", "loss"})
+# Only a key by which to sample: who printed the line, as far as its head or the word `rank` tells cheaply.
+_PRINTER = re.compile(
+    rb"\s{0,6}(?:\[rank\s?\d{1,6}\]|\[\w{1,40}?\d{1,4}\]:|\[\d{1,3},\d{1,6}\]<\w+>|\d{1,6}(?=: )|[\w.-]{1,60}(?=: ))"
+    rb"|(?=.{0,240}?\b[Rr]ank[ =:_]{0,2}(\d{1,6}))"
+)
+# (offset of the line in its chunk, number of the chunk) says where a kept hit lies.
+_Place = tuple[int, Hit]
+
+
+def quota(files: int) -> int:
+    """Marks that one of so many files may give."""
+    return max(LEAST, min(FILE, ALL // max(files, 1)))
+
+
+class Sampler:
+    """Thins the hits of markers in one chunk before anything is parsed, and remembers what a file gave already."""
+
+    def __init__(self, markers: Sequence[Marker], first: int, limit: int) -> None:
+        self._markers, self._first, self._limit = markers, first, limit
+        self._seen: dict[tuple[str, object], int] = defaultdict(int)
+        self._marks: dict[tuple[str, object], list[Mark]] = defaultdict(list)
+
+    def marks(self) -> list[Mark]:
+        """The marks of the file: of each kind and printer the first, the last and every n-th."""
+        kept: list[Mark] = []
+        for kind in sorted({kind for kind, _ in self._marks}):
+            groups = {key: some for key, some in self._marks.items() if key[0] == kind}
+            most = self._limit if kind in {"step", "init"} else min(self._limit, 2 * _RARE)
+            total = sum(map(len, groups.values()))
+            for some in groups.values():
+                kept += thinned(some, -(-total // most))
+        return sorted(kept, key=lambda mark: (mark.event.where.line or 0, mark.kind))
+
+    def add(self, view: View, data: bytes, hits: Sequence[Hit], reader: Reader) -> None:
+        """Parse the hits of one chunk that are worth it."""
+        groups: dict[tuple[str, object], list[Hit]] = defaultdict(list)
+        for hit in _one_for_each_kind(hits, self._kind):
+            kind = self._kind(hit)
+            groups[kind, self._printer(kind, data, hit)].append(hit)
+        total = sum(map(len, groups.values()))
+        every = -(-total // self._limit) if total else 1
+        for key, some in sorted(groups.items(), key=lambda item: item[1][0]):
+            for hit in thinned(some, every):
+                mark = self._mark(view, hit, reader)
+                if mark is not None:
+                    self._marks[key].append(mark)
+            if len(self._marks[key]) > 2 * self._limit:
+                self._marks[key] = thinned(self._marks[key], 2)
+
+    def _kind(self, hit: Hit) -> str:
+        return self._markers[hit.number - self._first].kind
+
+    def _printer(self, kind: str, data: bytes, hit: Hit) -> object:
+        line = data[hit.start : min(hit.end, hit.start + 400)]
+        if kind == "env":  # each variable and value once or twice, not once for each of a thousand ranks
+            found = compiled(self._markers[hit.number - self._first].regex).search(line.decode("utf-8", "replace"))
+            return tuple(sorted(found.groupdict().items())) if found else b""
+        found_bytes = _PRINTER.match(line)
+        return (found_bytes.group(0), found_bytes.group(1)) if found_bytes else b""
+
+    def _mark(self, view: View, hit: Hit, reader: Reader) -> Mark | None:
+        marker = self._markers[hit.number - self._first]
+        try:
+            found = compiled(marker.regex).search(view.text(hit.start, hit.at), timeout=TIMEOUT)
+        except TimeoutError:
+            return None
+        if found is None:
+            return None
+        event = reader.event(view, hit, marker.source, reach=_REACH)
+        return Mark(kind=marker.kind, event=event, fields=_fields(found))
+
+
+def _one_for_each_kind(hits: Sequence[Hit], kind: Callable[[Hit], str]) -> list[Hit]:
+    """Of several markers of one kind on a line the first listed: parsers list the more exact ones first."""
+    chosen: dict[tuple[int, str], Hit] = {}
+    for hit in hits:
+        key = (hit.start, kind(hit))
+        if key not in chosen or hit.number < chosen[key].number:
+            chosen[key] = hit
+    return list(chosen.values())
+
+
+def thinned(some: list, every: int) -> list:  # type: ignore[type-arg]
+    """The first, the last and every n-th."""
+    if every <= 1 or len(some) <= 2:
+        return some
+    return [item for index, item in enumerate(some) if index % every == 0 or index == len(some) - 1]
+
+
+def _fields(found: regex.Match[str]) -> dict[str, Scalar]:
+    values = {name: _value(name, text) for name, text in found.groupdict().items() if text is not None}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _value(name: str, text: str) -> Scalar:
+    """A named group as a number where its name is that of a number; None when it is none after all."""
+    try:
+        if name in _INTEGERS:
+            return int(text)
+        return float(text) if name in _NUMBERS else text
+    except ValueError:
+        return None
