@@ -1,0 +1,1 @@
+"""Opening evidence: the only place that reads files which somebody else wrote."""

@@ -1,0 +1,86 @@
+"""The child that loads pickles: run as a script by workers.py, imports nothing of triage.
+
+Standard input: CPU seconds, length, then that many bytes, again and again. Standard output: a status byte, a length and
+the payload: `+` and MessagePack, or `-` and the reason. The unpickler refuses every class and persistent id, so that a
+pickle can only build plain data; the limits make that cheap. What is no finite tree of plain data is refused.
+"""
+
+import io
+import pickle
+import struct
+import sys
+from typing import Any, NoReturn
+
+HEAD = struct.Struct(">IQ")
+REPLY = struct.Struct(">cQ")
+
+
+class Plain(pickle.Unpickler):
+    """Loads numbers, texts, bytes and containers of them, nothing else."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Always refuses."""
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}"[:200])
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        """Always refuses."""
+        raise pickle.UnpicklingError("it refers to an object outside of itself")
+
+
+def confine(memory: int) -> None:
+    """Bound memory, forbid new files and processes. Windows has nothing of it, and macOS ignores the first."""
+    try:
+        import resource
+    except ImportError:
+        return
+    bounds = {"RLIMIT_AS": memory, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_NPROC": 0}
+    for name, bound in bounds.items():
+        try:
+            resource.setrlimit(getattr(resource, name), (bound, bound))
+        except (AttributeError, ValueError, OSError):
+            continue
+
+
+def allow(seconds: int) -> None:
+    """Let this much more CPU time pass before the system ends the process."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def answer(data: bytes, encode: Any) -> tuple[bytes, bytes]:
+    """Status and payload. Every way in which bytes can fail to be plain data ends in a reason."""
+    try:
+        return b"+", encode(Plain(io.BytesIO(data)).load())
+    except MemoryError:
+        reason = "it needs too much memory"
+    except RecursionError:
+        reason = "it nests too deeply, or holds itself"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    return b"-", reason.encode("utf-8", "replace")[:500]
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    sys.path.append(sys.argv[1])
+    from msgspec import msgpack
+
+    encode = msgpack.Encoder().encode
+    confine(int(sys.argv[2]))
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    while len(head := source.read(HEAD.size)) == HEAD.size:
+        seconds, length = HEAD.unpack(head)
+        allow(seconds)
+        status, payload = answer(source.read(length), encode)
+        sink.write(REPLY.pack(status, len(payload)))
+        sink.write(payload)
+        sink.flush()
+
+
+if __name__ == "__main__":
+    main()

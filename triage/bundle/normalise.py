@@ -1,0 +1,95 @@
+"""Raw bytes of a log made plain: UTF-8, no terminal sequences, progress bars one line each; lines keep their numbers.
+
+A plain piece is handed on as it is: four searches that run at memory speed decide.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 1 << 20  # bytes of a line; longer ones are cut into pieces
+
+_CURSOR = re.compile(rb"\x1b\[[0-9;]{0,16}[EFHf]")  # moves to another line: what follows is a line of its own
+_ESCAPES = re.compile(
+    rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, erasing, cursor
+    rb"|\x1b[\]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"  # OSC and other strings: titles, hyperlinks
+    rb"|\x1b[ -/]{0,4}[0-~]"
+    rb"|\x1b"
+)
+_BLOTTED = re.compile(rb"[^\n\r\x08]\x08")
+_MARK = b"\xef\xbb\xbf"
+
+
+def is_plain(data: bytes) -> bool:
+    """Nothing in it has to be changed, but for the length of lines."""
+    if b"\x1b" in data or b"\r" in data or b"\0" in data or b"\x08" in data:
+        return False
+    if data.isascii():
+        return True
+    if data.startswith(_MARK):
+        return False
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def normalise(data: bytes, first_line: int) -> tuple[bytes, list[int] | None]:
+    """The piece made plain, and the number on disk of each of its lines when there are more than on disk."""
+    if not is_plain(data):
+        data = _plain(data)
+    data = _bounded(data)
+    if b"\r" not in data:
+        return data, None
+    return data.replace(b"\r", b"\n"), _numbers(data, first_line)
+
+
+def _plain(data: bytes) -> bytes:
+    """From here on `\\n` is a line end on disk and `\\r` one that was added."""
+    data = data.removeprefix(_MARK)
+    if b"\x1b" in data:
+        data = _ESCAPES.sub(b"", _CURSOR.sub(b"\r", data))
+    if b"\0" in data:
+        data = _without_nul(data)
+    if b"\x08" in data:  # progress bars of old: a run of backspaces goes back to the start; a single one overprints
+        data = _BLOTTED.sub(b"", re.sub(rb"\x08{3,}", b"\r", data)).replace(b"\x08", b"")
+    if b"\r" in data:
+        data = re.sub(rb"\r+", b"\r", data).replace(b"\r\n", b"\n").replace(b"\n\r", b"\n").removeprefix(b"\r")
+    # What is no UTF-8 becomes U+FFFD, as it does in every viewer that opens the file as UTF-8.
+    return data if data.isascii() else data.decode("utf-8", "replace").encode()
+
+
+def _without_nul(data: bytes) -> bytes:
+    """Every other byte NUL is UTF-16 without a mark; runs of NUL are holes that a crash or a rotation left."""
+    half = len(data) // 2
+    if max(data[::2].count(0), data[1::2].count(0)) * 10 > half * 8 and data.count(0) * 10 < len(data) * 6:
+        return data.replace(b"\0", b"")
+    return re.sub(rb"\0+", b"\r", data)
+
+
+def _bounded(data: bytes) -> bytes:
+    pieces, start = [], 0
+    while len(data) - start > LONGEST:
+        end = start + LONGEST
+        cut = max(data.rfind(b"\n", start, end), data.rfind(b"\r", start, end)) + 1
+        if cut > start:
+            pieces.append(data[start:cut])
+            start = cut
+            continue
+        while end > start + LONGEST - 4 and data[end] & 0xC0 == 0x80:  # not within a character
+            end -= 1
+        pieces += [data[start:end], b"\r"]
+        start = end
+    long = b"\r" in pieces
+    return b"".join([*pieces, data[start:]]) if long else data
+
+
+def _numbers(data: bytes, first_line: int) -> list[int]:
+    numbers: list[int] = []
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, first_line):
+        numbers.extend([number] * (line.count(b"\r") + 1))
+    return numbers

@@ -1,0 +1,65 @@
+"""A text file as line-aligned chunks."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Iterator
+
+from triage.bundle.blobs import BUFFER
+from triage.bundle.normalise import LONGEST, normalise
+from triage.model.bundle import Chunk, File
+
+CHUNK = 4 << 20  # bytes: large enough that scanning dominates, small enough to stay in a core's cache
+
+
+def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
+    """Chunks of at most 5 MiB; only a line without an end within them is cut. Raises OSError."""
+    first_line, block = 1, _block(stream)
+    while block:
+        following = _block(stream)
+        data, lines = normalise(block, first_line)
+        yield Chunk(file=file, data=data, first_line=first_line, lines=lines, last=not following)
+        first_line += block.count(b"\n")
+        block = following
+
+
+def _block(stream: io.BufferedReader) -> bytes:
+    """The next 4 MiB and what its last line still has, at most 1 MiB of it, to the end of a character."""
+    data = stream.read(CHUNK)
+    if len(data) < CHUNK or data.endswith(b"\n"):
+        return data
+    data += stream.readline(LONGEST)
+    for _ in range(3):  # a character has at most three more bytes
+        if data[-1] < 0x80 or not 0x80 <= (stream.peek(1)[:1] or b"\0")[0] < 0xC0:
+            break
+        data += stream.read(1)
+    return data
+
+
+def recoded(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
+    """A stream of UTF-16 or UTF-32 as UTF-8, without its byte order mark."""
+    return io.BufferedReader(_Recoded(stream, encoding), BUFFER)
+
+
+class _Recoded(io.RawIOBase):
+    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        self._stream, self._rest, self._ended = stream, b"", False
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest and not self._ended:
+            raw = self._stream.read(BUFFER)
+            self._ended = not raw
+            self._rest = self._decoder.decode(raw, self._ended).replace("\ufeff", "").encode("utf-8", "replace")
+        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()

@@ -1,0 +1,124 @@
+"""Pickles, loaded where they can do no harm: in a limited child that knows no classes. One child serves many.
+
+Flight-recorder dumps and memory snapshots hold plain data only, so nothing is lost. Looking at the opcodes first and
+loading here would save the child, but memory and time of a hostile pickle can only be bounded from outside.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from triage.bundle._unpickling import HEAD, REPLY
+from triage.model.base import Record
+
+
+class Bounds(Record, frozen=True, kw_only=True):
+    """What one pickle may take: bytes of memory, seconds of CPU and of wall clock, bytes of result.
+
+    A snapshot of a large job is some hundred MB, and its objects about ten times that.
+    """
+
+    memory: int = 6 << 30
+    cpu: int = 60
+    wall: float = 120
+    result: int = 1 << 30
+
+
+class Unpickler:
+    """Loads pickles in a child process: started by the first, ended by `close`, replaced after a failure."""
+
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self._bounds = bounds or Bounds()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def load(self, data: bytes) -> Any:
+        """The plain data of a pickle; tuples come as lists. Raises ValueError with the reason."""
+        with self._lock:
+            status, payload = self._ask(data)
+        if status != b"+":
+            raise ValueError(f"the pickle cannot be read: {payload.decode('utf-8', 'replace')}")
+        try:
+            return msgspec.msgpack.decode(payload, strict=False)
+        except (msgspec.DecodeError, RecursionError, TypeError) as error:
+            raise ValueError(f"the pickle cannot be read: {error}") from None
+
+    def close(self) -> None:
+        """End the child."""
+        with self._lock:
+            self._end()
+
+    def _ask(self, data: bytes) -> tuple[bytes, bytes]:
+        child = self._running()
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            child.kill()
+
+        timer = threading.Timer(self._bounds.wall, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._exchange(child, data)
+        except (OSError, EOFError):
+            self._end()
+            return b"-", b"it takes too long" if late.is_set() else b"it takes too much time or memory"
+        finally:
+            timer.cancel()
+
+    def _exchange(self, child: subprocess.Popen[bytes], data: bytes) -> tuple[bytes, bytes]:
+        sink, source = _pipes(child)
+        sink.write(HEAD.pack(self._bounds.cpu, len(data)))
+        sink.write(data)
+        sink.flush()
+        status, length = REPLY.unpack(_exactly(source, REPLY.size))
+        if length > self._bounds.result:
+            self._end()
+            return b"-", b"its content is too large"
+        return status, _exactly(source, length)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None or self._child.poll() is not None:
+            self._end()
+            self._child = _start(self._bounds.memory)
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        for pipe in _pipes(child):
+            try:
+                pipe.close()
+            except OSError:  # what was left in the buffer has no reader any more
+                continue
+        child.wait()
+
+
+def _start(memory: int) -> subprocess.Popen[bytes]:
+    """-I: no site of the user, no PYTHON* variables; the folder of msgspec is named, wherever it is installed."""
+    script = Path(__file__).with_name("_unpickling.py")
+    site = Path(msgspec.__file__).parents[1]
+    command = [sys.executable, "-I", str(script), str(site), str(memory)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603
+
+
+def _pipes(child: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if child.stdin is None or child.stdout is None:
+        raise OSError("the child has no pipes")
+    return child.stdin, child.stdout
+
+
+def _exactly(source: IO[bytes], length: int) -> bytes:
+    data = source.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data
