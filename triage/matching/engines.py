@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from triage.errors import ContentError
@@ -101,7 +101,7 @@ class _Compiled:
 
 def _database(expressions: Sequence[Expression], flags: int) -> Any:
     texts = [scannable(each.regex) for each in expressions]
-    options = [flags | hs.HS_FLAG_MULTILINE | (hs.HS_FLAG_PREFILTER if each.prefilter else 0) for each in expressions]
+    options = [flags | _flags(each) for each in expressions]
     key = _key(texts, options)
     stored = cache.read(key)
     if stored is not None and (database := _loaded(stored)) is not None:
@@ -145,18 +145,40 @@ def _compiled(expressions: Sequence[Expression], texts: list[bytes], options: li
     return database
 
 
+def refused(expressions: Sequence[Expression]) -> Iterator[tuple[Expression, str]]:
+    """Those that hyperscan does not take, with the reason. They are tried together, and in halves when that fails."""
+    why = _why_not(expressions) if expressions else None
+    if why is not None and len(expressions) == 1:
+        yield expressions[0], why
+    elif why is not None:
+        middle = len(expressions) // 2
+        yield from refused(expressions[:middle])
+        yield from refused(expressions[middle:])
+
+
 def refusal(expression: Expression) -> str | None:
     """Why hyperscan does not take one expression, or None when it does (or when it is not installed)."""
+    return _why_not([expression])
+
+
+def _why_not(expressions: Sequence[Expression]) -> str | None:
     if not FAST:
         return None
-    flags = hs.HS_FLAG_MULTILINE | (hs.HS_FLAG_PREFILTER if expression.prefilter else 0)
+    texts = [scannable(each.regex) for each in expressions]
     try:
         hs.Database(mode=hs.HS_MODE_BLOCK).compile(
-            expressions=[scannable(expression.regex)], ids=[0], elements=1, flags=[flags]
+            expressions=texts,
+            ids=list(range(len(texts))),
+            elements=len(texts),
+            flags=[_flags(each) for each in expressions],
         )
     except hs.error as error:
         return str(error)
     return None
+
+
+def _flags(expression: Expression) -> int:
+    return int(hs.HS_FLAG_MULTILINE | (hs.HS_FLAG_PREFILTER if expression.prefilter else 0))
 
 
 class Re2:

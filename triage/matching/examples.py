@@ -18,7 +18,7 @@ def failures(signature: Signature) -> Iterator[str]:
         yield from _positive(signature, example, f"examples.matches[{index}]")
     for index, refusal in enumerate(signature.examples.does_not_match):
         if seen(signature, refusal) is not None:
-            yield f"examples.does_not_match[{index}] matches: {refusal.text[:80] or refusal.facts}"
+            yield f"examples.does_not_match[{index}] matches: {shown(refusal)}"
 
 
 def seen(signature: Signature, example: Match | Refusal) -> dict[str, Scalar] | None:
@@ -32,10 +32,15 @@ def seen(signature: Signature, example: Match | Refusal) -> dict[str, Scalar] | 
     return None
 
 
+def shown(example: Match | Refusal) -> str:
+    """An example in one line."""
+    return " ".join(example.text.split())[:80] or str(example.facts)
+
+
 def _positive(signature: Signature, example: Match, at: str) -> Iterator[str]:
     found = seen(signature, example)
     if found is None:
-        yield f"{at} does not match: {example.text[:80] or example.facts}"
+        yield f"{at} does not match: {shown(example)}"
         return
     for name, text in example.fields.items():
         wanted = typed(signature.fields[name].type, text) if name in signature.fields else text

@@ -1,0 +1,128 @@
+"""Is a regex fit for use: does it compile, does the scanner take it, is it rare and is it fast?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+import regex
+
+from triage.matching.engines import Expression, refusal, refused
+from triage.matching.expressions import pieces
+from triage.matching.extract import compiled
+from triage.matching.shapes import fixed, open_repeats
+from triage.matching.windows import LINE
+from triage.model.signature import Pattern
+
+LEAST = 4  # characters of a fixed part: below, the scanner stops at every other line
+SLOW = 0.05  # seconds for the longest line that is read; a thousand such lines would be a minute
+_GROWTH = 2.6  # times as long for twice the text: linear is 2, quadratic 4
+_SHORT, _QUICK = 2_048, 0.001  # a text of so many characters that takes less than this needs no second look
+_PUMPS = ("0", "a", " ", ":")
+_CUTS = 5  # places within a match where it is broken off
+
+
+def faults(pattern: Pattern, lines: list[str], refused: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """(key of the pattern, what is wrong) of each fault.
+
+    lines: examples, from which near misses are made. refused: what `refusals` says.
+    """
+    broken = False
+    for key, expression in (("regex", pattern.regex), ("message", pattern.message), ("unless", pattern.unless)):
+        if expression is not None and (what := _syntax(expression)):
+            broken = True
+            yield key, what
+    if not broken:
+        yield from (("regex", what) for what in _scanning(pattern, refused.get(pattern.regex)))
+        yield from (("regex", what) for what in _style(pattern.regex))
+        if slow := slowness(pattern.regex, tuple(lines)):
+            yield "regex", slow
+
+
+def compiles(pattern: Pattern) -> bool:
+    """Are all its expressions regexes at all?"""
+    return not any(each and _syntax(each) for each in (pattern.regex, pattern.message, pattern.unless))
+
+
+def usable(pattern: Pattern, refused: dict[str, str]) -> bool:
+    """Can it be scanned for, fully or as a prefilter?"""
+    if not compiles(pattern):
+        return False
+    return pattern.regex not in refused or refusal(Expression(pattern.regex, prefilter=True)) is None
+
+
+def _syntax(expression: str) -> str | None:
+    try:
+        compiled(expression)
+    except regex.error as error:
+        return f"no regex: {error}"
+    return None
+
+
+def _scanning(pattern: Pattern, why: str | None) -> Iterator[str]:
+    if why and not pattern.prefilter:
+        yield f"hyperscan takes it only as a prefilter, if at all ({why}); say why it must be so in `prefilter`"
+    if pattern.prefilter and not why:
+        yield "hyperscan takes it fully: `prefilter` is not needed"
+    if pattern.prefilter and (worse := refusal(Expression(pattern.regex, prefilter=True))):
+        yield f"hyperscan refuses it even as a prefilter: {worse}"
+    if any(part.startswith("[") and not part.isascii() for part in pieces(pattern.regex)):
+        yield "a class of characters beyond ASCII: write alternatives, the scanner works on bytes"
+
+
+def refusals(patterns: Iterable[Pattern]) -> dict[str, str]:
+    """Why hyperscan does not take a regex fully, for each that it does not; asked in bulk, which is quicker."""
+    some = [Expression(pattern.regex) for pattern in patterns]
+    return {each.regex: why for each, why in refused(some)}
+
+
+def _style(expression: str) -> Iterator[str]:
+    length = fixed(expression)
+    if length < LEAST:
+        yield f"the longest text that must stand in the line has {length} characters, at least {LEAST} are needed"
+    if open_repeats(expression) > 1:
+        yield r"more than one open repeat of any character: bound them, as in [^\n]{0,200}?"
+    if pieces(expression)[:1] in (["^"], [r"\A"]):
+        yield "starts with an anchor, but lines carry prefixes (time, rank, host)"
+
+
+def slowness(expression: str, lines: tuple[str, ...]) -> str | None:
+    """How long a near miss takes, when that is too long and grows faster than its length; else None."""
+    for near in _near_misses(expression, lines):
+        short = _seconds(expression, near, _SHORT)
+        if short < _QUICK:
+            continue
+        half, whole = _seconds(expression, near, LINE // 2), _seconds(expression, near, LINE)
+        if whole >= 10 * SLOW or (whole > SLOW and whole > _GROWTH * half):
+            return f"super-linear: {whole * 1000:.0f} ms for {LINE} characters like {(near[0] + near[1] * 3)[:60]!r}"
+    return None
+
+
+def _near_misses(expression: str, lines: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(start, what to repeat after it): matches broken off at several places and drawn out."""
+    for line in lines[:1]:
+        found = compiled(expression).search(line)
+        if found is None or not found.group():
+            continue
+        text = found.group()
+        for cut in sorted({max(1, len(text) * part // _CUTS) for part in range(1, _CUTS + 1)}):
+            start = text[: min(cut, len(text) - 1) or 1]
+            yield "", start
+            yield from ((start, pump) for pump in {start[-1], *_PUMPS})
+
+
+def _seconds(expression: str, near: tuple[str, str], length: int) -> float:
+    """Processor time of one search, the better of two; a search that does not end counts as ten times too slow."""
+    start, pump = near
+    text = (start + pump * (length // len(pump) + 1))[:length]
+    best = float("inf")
+    for _ in range(2):
+        begin = time.thread_time()
+        try:
+            compiled(expression).search(text, timeout=10 * SLOW)
+        except TimeoutError:
+            return 10 * SLOW
+        best = min(best, time.thread_time() - begin)
+        if best < _QUICK:
+            break
+    return best
