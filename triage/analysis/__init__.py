@@ -1,7 +1,7 @@
 """Deterministic detectors on facts, signals and marks. One file a subject.
 
-A module whose name does not start with an underscore has `derive(incident) -> Iterator[Fact]`; the names of its facts stand
-in its docstring. Modules are found by listing the folder. They abstain when the evidence does not decide.
+A module whose name does not start with an underscore has `derive(incident) -> Iterator[Fact]`; the names of its facts
+stand in its docstring. Modules are found by listing the folder. They abstain when the evidence does not decide.
 """
 
 from __future__ import annotations

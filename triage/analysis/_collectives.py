@@ -1,4 +1,4 @@
-"""What each rank had issued and finished in each process group, put together from the flight recorder facts of all ranks."""
+"""What each rank had issued and finished in each process group: the flight recorder facts of all ranks put together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from triage.model.incident import Incident
 
 MAX_RANK = 1 << 20
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
-_EXACT = {"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_allgather_base", "_reduce_scatter_base",
-          "all_reduce_barrier", "barrier"}  # fmt: skip
+_EXACT = {
+    "all_reduce", "allreduce", "broadcast", "reduce", "barrier", "all_reduce_barrier",
+    "_all_gather_base", "_allgather_base", "_reduce_scatter_base",
+}  # fmt: skip
 
 
 @dataclass
 class Seat:
-    """One rank in one group: counters as its dump gives them, -1 for none yet; the first operation it has not finished."""
+    """One rank in one group: its counters, -1 for none yet, and the first operation that it has not finished."""
 
     rank: int
     where: Where
@@ -76,7 +78,8 @@ class Table:
 def table(incident: Incident) -> Table:
     """The groups of the flight recorder dumps."""
     values: dict[tuple[int, str], dict[str, Fact]] = defaultdict(dict)
-    dumped, unreadable = set(), set()
+    dumped: set[int] = set()
+    unreadable: set[int] = set()
     for fact in incident.facts:
         rank = fact.entity.get("rank")
         if not fact.name.startswith("fr.") or not isinstance(rank, int) or not 0 <= rank < MAX_RANK:

@@ -23,9 +23,11 @@ def stall(incident: Incident) -> Stall | None:
 
 
 def _mismatch(found: Table) -> Stall | None:
-    """Ranks that are at one sequence number of one group in different calls. The fewer are at fault; of equals, both."""
+    """Ranks at one sequence number of one group in different calls. The fewer are at fault; of equals, both."""
     for group in found.groups:
-        seqs = [seat.seq for seat in group.seats.values() if seat.waiting and seat.seq is not None and seat.peer is None]
+        seqs = [
+            seat.seq for seat in group.seats.values() if seat.waiting and seat.seq is not None and seat.peer is None
+        ]
         if not seqs:
             continue
         calls = {rank: call for rank, seat in group.seats.items() if (call := seat.recent.get(min(seqs)))}
@@ -115,7 +117,7 @@ def _transport(found: Table, end: Ends) -> Stall | None:
     if len(stuck) < 2:
         return None
     group, seat = found.waiting(stuck[0])[0]
-    if not group.members <= found.dumped or seat.issued is None and seat.seq is None:
+    if not group.members <= found.dumped or (seat.issued is None and seat.seq is None):
         return None
     return Stall(
         kind="transport", op=seat.op, seq=seat.seq, group=group.title, frame=seat.frame, waiting=len(stuck),
@@ -135,4 +137,6 @@ def _own_place(found: Table, rank: int) -> Where:
 
 
 def _place(seat: Seat, group: Group) -> Where:
-    return Where(file=seat.where.file, at=f"rank {seat.rank}, {group.title}: issued {seat.enqueued}, done {seat.completed}")
+    return Where(
+        file=seat.where.file, at=f"rank {seat.rank}, {group.title}: issued {seat.enqueued}, done {seat.completed}"
+    )

@@ -1,4 +1,4 @@
-"""The hang as NCCL RAS shows it: how many operations each rank launched on each communicator, in one or more samples."""
+"""The hang as NCCL RAS shows it: how many operations each rank launched on each communicator, sample by sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sample = dict[tuple[str, int], Fact]  # (communicator, rank in it) -> ras.count
 
 
 def stall(incident: Incident) -> Stall | None:
-    """Who launched less than the others and waits nowhere itself; dead peers when none. One sample alone is not enough."""
+    """Who launched less than the others and waits nowhere itself; dead peers when none. One sample is not enough."""
     samples = _samples(incident)
     if not samples or _moving(samples):
         return None
@@ -50,7 +50,7 @@ def _moving(samples: list[Sample]) -> bool:
 
 
 def _behind(sample: Sample) -> dict[int, tuple[str, int, int]]:
-    """Ranks (in the widest communicator's numbers) that lag somewhere and lead nowhere: (communicator, own count, most)."""
+    """Ranks, in the widest communicator's numbers, that lag somewhere and lead nowhere: (communicator, own, most)."""
     names = _global_ranks(sample)
     most: dict[str, int] = defaultdict(int)
     least: dict[str, int] = {}
@@ -108,10 +108,8 @@ def _place(fact: Fact, rank: int) -> Where:
 
 def _dead(incident: Incident) -> Stall | None:
     """Ranks that RAS itself calls dead or absent from a communicator."""
-    found = {
-        rank: fact for fact in incident.facts
-        if fact.name == "ras.missing" and fact.value in ("dead", "absent") and isinstance(rank := fact.entity.get("rank"), int)
-    }  # fmt: skip
+    told = [fact for fact in incident.facts if fact.name == "ras.missing" and fact.value in ("dead", "absent")]
+    found = {rank: fact for fact in told if isinstance(rank := fact.entity.get("rank"), int)}
     if not found or len(found) > MANY or not _single_group(incident):
         return None
     return Stall(
@@ -124,4 +122,6 @@ def _dead(incident: Incident) -> Stall | None:
 
 def _single_group(incident: Incident) -> bool:
     """Ranks of sub-communicators are not the job's ranks."""
-    return len({fact.entity.get("group") for fact in incident.facts if fact.name in ("ras.missing", "ras.comm.size")}) == 1
+    return (
+        len({fact.entity.get("group") for fact in incident.facts if fact.name in ("ras.missing", "ras.comm.size")}) == 1
+    )

@@ -20,7 +20,9 @@ _WORDS = {
     "sync": "comm_ms", "gc": "gc_ms", "ckpt": "ckpt_ms", "checkpoint": "ckpt_ms",
 }  # fmt: skip
 _PHASE = re.compile(
-    r"(?<![\w-])(" + "|".join(sorted(_WORDS, key=len, reverse=True)) + r")(?:[_ ]?(?:time|ms))?\s*[:=]?\s*(\d+(?:\.\d+)?)\s*(ms|s|us)\b"
+    r"(?<![\w-])("
+    + "|".join(sorted(_WORDS, key=len, reverse=True))
+    + r")(?:[_ ]?(?:time|ms))?\s*[:=]?\s*(\d+(?:\.\d+)?)\s*(ms|s|us)\b"
 )
 _SCALE = {"ms": 1.0, "s": 1000.0, "us": 1e-3}
 

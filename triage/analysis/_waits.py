@@ -1,7 +1,7 @@
 """Who waits for whom. A rank waits for the members of its oldest unfinished operation that have not come to it.
 
-Following the edges leads to the ranks that wait for nobody: there the hang began. A cycle of ranks that each wait for an
-operation which the other has not issued is a deadlock by order.
+Following the edges leads to the ranks that wait for nobody: there the hang began. A cycle of ranks that each wait for
+an operation which the other has not issued is a deadlock by order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from triage.analysis._collectives import Group, Seat, Table, rooted
 
 @dataclass(frozen=True)
 class Wait:
-    """`waiter` waits in `group` at `seq` for `awaited`; `issued`: the awaited rank issued the operation and is stuck before it."""
+    """`waiter` waits in `group` at `seq` for `awaited`. issued: that one issued it too, behind another."""
 
     waiter: int
     awaited: int

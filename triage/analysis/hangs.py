@@ -1,12 +1,13 @@
 """Which rank holds a hung collective up, and how: from flight recorder dumps, NCCL RAS samples and watchdog lines.
 
-hang.culprit        one a rank (entity rank): never-arrived | rank-dead | gpu-dead | mismatch | order-inversion | uneven-work
-hang.verdict        the same word for the whole job, or transport: all ranks are in the same operation and none is behind
+hang.culprit        one a rank (entity rank):
+                    never-arrived | rank-dead | gpu-dead | mismatch | order-inversion | uneven-work
+hang.verdict        the same word for the job, or transport: all ranks are in the same operation and none is behind
 hang.collective, hang.sequence, hang.group    the operation that the others wait in
 hang.missing_ranks  the culprits as a list
 hang.waiting_ranks  how many ranks wait, directly or not
 hang.frame          the user's line from which the waiting operation was issued, when the dump has it
-Nothing is said when the sources do not decide. The first source that names a culprit is used: dumps, then RAS, then logs.
+Nothing is said when the sources do not decide. The first that names a culprit is used: dumps, then RAS, then logs.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 straggler.culprit     one a rank (entity rank): data | checkpoint | host | compute | communication | unknown
 straggler.ratio       its time in that part over its peers' median
 straggler.since_step  the first step from which it lasts; straggler.cost_share: how much of the step it costs, 0 to 1
-steps.imbalance       mean over the steps of (slowest rank's compute / mean of its stage) - 1, when no rank is always the slowest
+steps.imbalance       median over the steps of (slowest rank's compute / mean of its stage) - 1; said when no rank is
+                      always the slowest
 
 A slow rank is late in one part, and its peers wait for it in the next part that communicates. So of two ranks that each
 exceed the other in a different part, the one whose part comes first in the step is slow and the other waits.
@@ -19,12 +20,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triage.analysis._series import PHASES, Series, series
+from triage.model.base import Value
 from triage.model.event import Fact
 from triage.model.incident import Incident
 
 STEPS = 8  # compared steps below which nothing is said
 RATIO = 1.10  # slower than the peers by this much
-SHARE = 0.05  # and by this part of the whole step: a part of 0.1 ms may well double
+SHARE = 0.02  # and by this part of the whole step: a part of 0.1 ms may well double
 STEADY = 0.8  # in this part of the steps
 DEVIATION = 3.5  # robust z among five ranks or more
 _KINDS = {
@@ -134,7 +136,7 @@ def _facts(item: Late) -> Iterator[Fact]:
         f"rank {item.one.rank}: {item.phase.removesuffix('_ms')} takes {item.ratio:.2f} times its peers' median "
         f"since step {item.since}, {100 * item.cost:.0f} % of the step"
     )
-    values = {
+    values: dict[str, Value] = {
         "straggler.culprit": _KINDS[item.phase], "straggler.ratio": round(min(item.ratio, 1e6), 3),
         "straggler.since_step": item.since, "straggler.cost_share": round(item.cost, 3),
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -15,6 +16,7 @@ from triage.model.event import Fact, Where
 
 JSON_LIMIT = 512 << 20  # bytes; json.loads needs about eight times its input
 INFLATE_LIMIT = 512 << 20  # bytes out of one gzip member: a bomb stops here
+Entity = dict[str, Scalar]
 _RANK = re.compile(r"(?:rank|dump|trace)[_.\-]?0*(\d{1,7})(?:\.[A-Za-z]\w*)*$|[_.\-]0*(\d{1,7})$", re.IGNORECASE)
 
 
@@ -88,17 +90,23 @@ def text(value: Any, limit: int = 200) -> str:
 class Teller:
     """Makes the facts of one document."""
 
-    def __init__(self, document: Document, **entity: Scalar) -> None:
-        self.file = document.file.path
-        self.entity = {key: value for key, value in entity.items() if value is not None}
+    def __init__(self, document: Document, entity: Entity | None = None, at: str | None = None) -> None:
+        self.where = Where(file=document.file.path, at=at)
+        self.entity: Entity = {key: value for key, value in (entity or {}).items() if value is not None}
 
-    def fact(self, name: str, value: Value, at: str | None = None, **entity: Scalar) -> Fact:
-        """One fact of the document's entity, widened by `entity`."""
-        own = {key: item for key, item in entity.items() if item is not None}
-        return Fact(name=name, value=value, where=Where(file=self.file, at=at), entity=self.entity | own)
+    def about(self, entity: Entity, at: str | None = None) -> Teller:
+        """A teller for something within the document: its entity widened by `entity`."""
+        narrower = copy.copy(self)
+        narrower.entity = self.entity | {key: value for key, value in entity.items() if value is not None}
+        narrower.where = Where(file=self.where.file, at=at or self.where.at)
+        return narrower
 
-    def some(self, values: dict[str, Value], at: str | None = None, **entity: Scalar) -> Iterator[Fact]:
+    def fact(self, name: str, value: Value) -> Fact:
+        """One fact."""
+        return Fact(name=name, value=value, where=self.where, entity=self.entity)
+
+    def some(self, values: dict[str, Value]) -> Iterator[Fact]:
         """One fact for each value that is known."""
         for name, value in values.items():
             if value is not None:
-                yield self.fact(name, value, at, **entity)
+                yield self.fact(name, value)

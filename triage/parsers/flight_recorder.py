@@ -34,7 +34,9 @@ UNSIGNED = 1 << 31  # releases around 2.3 print -1 as a number beyond this
 BEFORE_PENDING = 3
 _MARKS = (b"pg_config", b"profiling_name", b"collective_seq_id", b"pg_status")
 _PEER = re.compile(r"(send|recv)\D{0,3}(\d{1,7})\s*(->|<-)\s*(\d{1,7})")
-_LIBRARY = re.compile(r"(?:^|/)(?:torch|torchrun|runpy|threading|importlib|lightning/pytorch)(?:/|\.py|$)|^\?\?|^<|\.(?:cpp|h)$")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:torch|torchrun|runpy|threading|importlib|lightning/pytorch)(?:/|\.py|$)|^\?\?|^<|\.(?:cpp|h)$"
+)
 
 
 def recognises(head: bytes, tail: bytes) -> int:
@@ -45,7 +47,7 @@ def recognises(head: bytes, tail: bytes) -> int:
 
 def facts(document: Document) -> Iterator[Fact]:
     """What the dump says, a bounded number of facts for each group."""
-    teller = Teller(document, rank=rank_of(document.file))
+    teller = Teller(document, {"rank": rank_of(document.file)})
     try:
         dump = _load(document)
     except ValueError as error:
@@ -55,7 +57,7 @@ def facts(document: Document) -> Iterator[Fact]:
     yield teller.fact("fr.version", text(dump.get("version")) or "2.2" if "version" in dump else "2.0")
     yield teller.fact("fr.entries", len(entries))
     for name, group in _groups(dump, entries).items():
-        yield from group.facts(teller, name)
+        yield from group.facts(teller.about({"group": name}))
 
 
 def _load(document: Document) -> dict[Any, Any]:
@@ -77,7 +79,7 @@ class _Group:
         self.status: dict[Any, Any] = {}
         self.entries: list[dict[Any, Any]] = []
 
-    def facts(self, teller: Teller, name: str) -> Iterator[Fact]:
+    def facts(self, teller: Teller) -> Iterator[Fact]:
         """Counters, then the first operation that is not completed."""
         pending = [entry for entry in self.entries if not _done(entry)]
         point = any(_point_to_point(entry) for entry in self.entries)
@@ -91,13 +93,13 @@ class _Group:
             "fr.p2p": point or None,
             "fr.recent": _recent(self.entries, pending) or None,
         }
-        yield from teller.some(values, group=name)
+        yield from teller.some(values)
         if pending:
-            yield from self._first(teller, name, min(pending, key=_order))
+            yield from self._first(teller, min(pending, key=_order))
 
-    def _first(self, teller: Teller, name: str, entry: dict[Any, Any]) -> Iterator[Fact]:
+    def _first(self, teller: Teller, entry: dict[Any, Any]) -> Iterator[Fact]:
         created = integer(entry.get("time_created_ns")) or (integer(entry.get("time_created_us")) or 0) * 1000
-        fact = teller.fact("fr.last_op", _operation(entry), group=name)
+        fact = teller.fact("fr.last_op", _operation(entry))
         yield Fact(
             name=fact.name, value=fact.value, where=fact.where, entity=fact.entity,
             time=Stamp(seconds=created / 1e9, kind="utc") if created > 0 else None,
@@ -111,7 +113,7 @@ class _Group:
             "fr.last_order": _order(entry),
             "fr.last_peer": self._peer(entry),
         }
-        yield from teller.some(values, group=name)
+        yield from teller.some(values)
 
     def _count(self, key: str, entries: list[dict[Any, Any]]) -> int | None:
         """The group's own counter, or a record's higher number: the watchdog updates its counters late."""
@@ -139,7 +141,7 @@ def _groups(dump: dict[Any, Any], entries: list[dict[Any, Any]]) -> dict[str, _G
         if name not in groups and len(groups) >= GROUPS:
             continue
         names[str(entry.get("pg_id"))] = name
-        groups.setdefault(name, _Group({"desc": text((listing(entry.get("process_group")) + ["", ""])[1])}))
+        groups.setdefault(name, _Group({"desc": text([*listing(entry.get("process_group")), "", ""][1])}))
         groups[name].entries.append(entry)
     _place_status(mapping(dump.get("pg_status")), names, groups)
     return {name: group for name, group in groups.items() if group.entries or group.status or group.ranks}

@@ -2,7 +2,7 @@
 
 Facts of the answer: ras.format (text | json | monitor), ras.sampled (text of its time stamp), ras.timeouts (how many)
 Facts of a communicator (entity group = its hash):
-ras.comm.size, ras.comm.status (worst status told), ras.comm.error (MISMATCH | INCOMPLETE | ERROR | TIMEOUT | NOCOMM | ABORT)
+ras.comm.size, ras.comm.error (MISMATCH | INCOMPLETE | ERROR | TIMEOUT | DEAD)
 ras.comm.operation      the operation whose counts differ, when the text names it
 Facts of a rank in a communicator (entity rank, group, node, pid, gpu): rank counts within that communicator
 ras.count               collectives launched, all kinds together (JSON), or the count that the text gives
@@ -18,25 +18,27 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from triage.model.base import Scalar, Value
+from triage.model.base import Value
 from triage.model.bundle import Document
 from triage.model.event import Fact
-from triage.parsers._documents import Teller, integer, json_value, listing, mapping, number, text
+from triage.parsers._documents import Entity, Teller, integer, json_value, listing, mapping, text
 
 SOURCE = "nccl_ras"
 MEMBERS = 65_536
 TEXT_LIMIT = 32 << 20
 _JSON = (b'"communicators_count"', b'"missing_ranks_count"', b'"collective_counts"')
 _TEXT = (b"Job summary", b"Communicators...", b"NCCL version", b"Ranks  per comm", b"RAS")
-_HEAD = re.compile(r"^#(\d+)-(\d+)\s+\(([0-9a-fA-F]+)\)\s+([A-Z_]+)")
-_UP_TO = re.compile(r"^\s*Ranks? (\d+) (?:has|have) launched up to operation (\d+)(.*)$")
-_MANY = re.compile(r"^\s*(\d+) ranks? (?:has|have) launched up to operation (\d+)")
-_LISTED = re.compile(r"^\s*Rank (\d+) -- (.*)$")
+_N = r"(\d{1,18})"
+_HEAD = re.compile(r"^#\d{1,9}-\d{1,9}\s+\(([0-9a-fA-F]{1,40})\)\s+([A-Z_]+)")
+_UP_TO = re.compile(rf"^\s*Ranks? {_N} (?:has|have) launched up to operation {_N}(.*)$")
+_MANY = re.compile(rf"^\s*\d{{1,9}} ranks? (?:has|have) launched up to operation {_N}")
+_LISTED = re.compile(rf"^\s*Rank {_N} -- (.*)$")
 _MISSING = re.compile(r"^\s*The missing ranks?: ([\d, ]+)")
-_PLACE = re.compile(r"GPU (\d+)\b.*?process (\d+) on node (\S+)")
-_PROCESS = re.compile(r"Process (\d+) on node (\S+) managing GPUs? ([\d,]+)")
+_PLACE = re.compile(rf"GPU {_N}\b.*?process {_N} on node (\S+)")
+_PROCESS = re.compile(rf"Process {_N} on node (\S+)(?: managing GPUs? (\d{{1,9}}(?:,\d{{1,9}})*))?")
 _OPERATION = re.compile(r"different (\w+) operation counts")
-_ROW = re.compile(r"^\s+(\d+)\s+(\d+)\s+[\d-]+\s+[\d-]+\s+([\d-]+)\s+[\d-]+\s+([A-Z]+)\s+([A-Z]+)\s*$")
+_TIMEOUTS = re.compile(rf"Encountered {_N} communication timeout")
+_ROW = re.compile(r"^\s+(\d{1,9})\s+\d{1,9}\s+[\d-]+\s+[\d-]+\s+[\d-]+\s+[\d-]+\s+[A-Z]+\s+([A-Z]+)\s*$")
 _MONITOR = re.compile(r"^\[([^\]]{5,40})\]\s+(PEER_\w+|COMM_\w+):\s+(.*)$")
 
 
@@ -74,7 +76,7 @@ def _json_facts(teller: Teller, answer: dict[Any, Any]) -> Iterator[Fact]:
         values: dict[str, Value] = {"ras.comm.size": integer(comm.get("size"))}
         if integer(comm.get("missing_ranks_count")):
             values["ras.comm.error"] = "INCOMPLETE"
-        yield from teller.some(values, group=name)
+        yield from teller.about({"group": name}).some(values)
         for member in listing(comm.get("ranks"))[:budget]:
             budget -= 1
             yield from _member(teller, name, mapping(member))
@@ -83,10 +85,10 @@ def _json_facts(teller: Teller, answer: dict[Any, Any]) -> Iterator[Fact]:
             yield from _absent(teller, name, mapping(member))
 
 
-def _who(member: dict[Any, Any]) -> dict[str, Scalar]:
+def _who(member: dict[Any, Any], group: str) -> Entity:
     gpu = integer(member.get("nvml_dev"))
     return {
-        "rank": integer(member.get("rank")), "node": text(member.get("host")) or None,
+        "group": group, "rank": integer(member.get("rank")), "node": text(member.get("host")) or None,
         "pid": integer(member.get("pid")), "gpu": integer(member.get("cuda_dev")) if gpu is None else gpu,
     }  # fmt: skip
 
@@ -103,13 +105,15 @@ def _member(teller: Teller, name: str, member: dict[Any, Any]) -> Iterator[Fact]
     values["ras.async_error"] = integer(status.get("async_error")) or None
     values["ras.init_state"] = integer(status.get("init_state")) or None
     values["ras.aborted"] = status.get("abort_flag") is True or None
-    yield from teller.some(values, group=name, **_who(member))
+    yield from teller.about(_who(member, name)).some(values)
 
 
 def _absent(teller: Teller, name: str, member: dict[Any, Any]) -> Iterator[Fact]:
     status = mapping(member.get("status"))
-    kind = "dead" if status.get("considered_dead") is True else "unresponsive" if status.get("unresponsive") else "absent"
-    yield teller.fact("ras.missing", kind, group=name, **_who(member))
+    kind = (
+        "dead" if status.get("considered_dead") is True else "unresponsive" if status.get("unresponsive") else "absent"
+    )
+    yield teller.about(_who(member, name)).fact("ras.missing", kind)
 
 
 def _text_facts(teller: Teller, answer: str) -> Iterator[Fact]:
@@ -124,15 +128,16 @@ def _text_facts(teller: Teller, answer: str) -> Iterator[Fact]:
 
 def _monitored(teller: Teller, lines: list[re.Match[str]]) -> Iterator[Fact]:
     for found in lines:
-        place = re.search(r"Process (\d+) on node (\S+)(?: managing GPUs? ([\d,]+))?", found.group(3))
-        if place and found.group(2) == "PEER_DEAD":
-            yield teller.fact(
-                "ras.process", "dead", pid=int(place.group(1)), node=place.group(2), gpu=_one(place.group(3) or "")
-            )
+        if found.group(2) == "PEER_DEAD" and (process := _process(found.group(3))):
+            yield teller.about(process).fact("ras.process", "dead")
 
 
-def _one(gpus: str) -> int | None:
-    return int(gpus) if gpus.isdigit() else None
+def _process(words: str) -> Entity | None:
+    found = _PROCESS.search(words)
+    if not found:
+        return None
+    gpus = found.group(3) or ""
+    return {"pid": int(found.group(1)), "node": found.group(2), "gpu": int(gpus) if gpus.isdigit() else None}
 
 
 def _paragraphs(teller: Teller, lines: list[str]) -> Iterator[Fact]:
@@ -142,38 +147,39 @@ def _paragraphs(teller: Teller, lines: list[str]) -> Iterator[Fact]:
     dead = False
     for line in lines:
         if row := _ROW.match(line):
-            if row.group(5) != "OK":
-                yield teller.fact("ras.comm.error", row.group(5), group=f"#{row.group(1)}")
+            if row.group(2) != "OK":
+                yield teller.about({"group": f"#{row.group(1)}"}).fact("ras.comm.error", row.group(2))
             continue
         if head := _HEAD.match(line.strip()):
-            group, common = head.group(3).lower().rjust(16, "0"), None
-            yield teller.fact("ras.comm.error", head.group(4), group=group)
+            group, common = head.group(1).lower().rjust(16, "0"), None
+            yield teller.about({"group": group}).fact("ras.comm.error", head.group(2))
             continue
         dead = line.strip() == "DEAD" or (dead and bool(line.strip()))
         if many := _MANY.match(line):
-            common = int(many.group(2))
-        yield from _detail(teller, line, group, common, dead)
+            common = int(many.group(1))
+        yield from _detail(teller.about({"group": group}), line, common, dead)
 
 
-def _detail(teller: Teller, line: str, group: str | None, common: int | None, dead: bool) -> Iterator[Fact]:
+def _detail(teller: Teller, line: str, common: int | None, dead: bool) -> Iterator[Fact]:
+    """A line of a paragraph. Ranks that are listed after `N ranks have launched up to operation M` are those N."""
     if operation := _OPERATION.search(line):
-        yield teller.fact("ras.comm.operation", operation.group(1), group=group)
+        yield teller.fact("ras.comm.operation", operation.group(1))
     if up_to := _UP_TO.match(line):
-        yield teller.fact("ras.count", int(up_to.group(2)), group=group, rank=int(up_to.group(1)), **_place(up_to.group(3)))
+        yield teller.about({"rank": int(up_to.group(1))} | _place(up_to.group(3))).fact(
+            "ras.count", int(up_to.group(2))
+        )
     elif (listed := _LISTED.match(line)) and common is not None:
-        yield teller.fact("ras.count", common, group=group, rank=int(listed.group(1)), **_place(listed.group(2)))
+        yield teller.about({"rank": int(listed.group(1))} | _place(listed.group(2))).fact("ras.count", common)
     elif missing := _MISSING.match(line):
         for rank in missing.group(1).replace(",", " ").split()[:64]:
-            yield teller.fact("ras.missing", "absent", group=group, rank=int(rank))
-    elif process := _PROCESS.search(line):
-        state = "dead" if dead else "unresponsive"
-        yield teller.fact(
-            "ras.process", state, pid=int(process.group(1)), node=process.group(2), gpu=_one(process.group(3))
-        )
-    elif timeouts := re.search(r"Encountered (\d+) communication timeout", line):
-        yield teller.fact("ras.timeouts", number(timeouts.group(1)))
+            if len(rank) < 10:
+                yield teller.about({"rank": int(rank)}).fact("ras.missing", "absent")
+    elif process := _process(line):
+        yield teller.about(process).fact("ras.process", "dead" if dead else "unresponsive")
+    elif timeouts := _TIMEOUTS.search(line):
+        yield teller.fact("ras.timeouts", int(timeouts.group(1)))
 
 
-def _place(words: str) -> dict[str, Scalar]:
+def _place(words: str) -> Entity:
     found = _PLACE.search(words)
     return {"gpu": int(found.group(1)), "pid": int(found.group(2)), "node": found.group(3)} if found else {}

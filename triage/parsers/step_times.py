@@ -1,11 +1,11 @@
-"""Step times of ranks: `triage.steps/1` JSON lines, and JSON lines or CSV of other tools whose columns say what they are.
+"""Step times of ranks: `triage.steps/1` JSON lines; JSON lines or CSV of other tools whose columns say what they are.
 
 Facts of a rank (entity rank; node when the file says):
 steps.count, steps.first, steps.last     records read, lowest and highest step number
 steps.stage                              pipeline stage, when a column names it: ranks are compared within a stage only
 steps.<phase>                            median in ms without the first WARMUP steps; phases: PHASES
-steps.series.step, steps.series.<phase>  at most BINS values in order; with more steps each is the median of a bin, bins of
-                                         equal numbers start at the same steps on all ranks
+steps.series.step, steps.series.<phase>  at most 2 BINS values in order; with more steps each is the median of a bin,
+                                         and bins start at the same steps on all ranks
 steps.series.alloc, steps.series.loss    allocated device memory in bytes, loss
 steps.world_size                         as the first line says
 steps.unreadable                         why nothing was read
@@ -37,7 +37,7 @@ PHASES = ("step_ms", "data_ms", "fwd_ms", "bwd_ms", "opt_ms", "comm_ms", "gc_ms"
 _STEP = re.compile(r"^(?:global_?)?(?:step|iter|iteration|step_num|step_idx|batch_idx)$")
 _NAMES = (
     ("step_ms", r"(?:train_)?(?:step|iter|iteration|batch)_?(?:time|timing|duration|elapsed)?|elapsed(?:_time)?"),
-    ("data_ms", r"data(?:_?load(?:er|ing)?)?(?:_?(?:time|wait|fetch))?|(?:dataloader|input|fetch|batch_load)(?:_?(?:time|wait))?"),
+    ("data_ms", r"(?:data(?:_?load(?:er|ing)?)?|input|fetch|batch_load)(?:_?(?:time|wait|fetch))?"),
     ("fwd_ms", r"(?:fwd|forward)(?:_?(?:time|compute|pass))?"),
     ("bwd_ms", r"(?:bwd|backward)(?:_?(?:time|compute|pass))?"),
     ("opt_ms", r"(?:opt|optim|optimizer)(?:_?(?:time|step))?"),
@@ -74,7 +74,11 @@ def _keys(line: str) -> list[str]:
         except (ValueError, RecursionError):
             return []
     parts = [part.strip().strip('"') for part in re.split(r"[,;\t]", line)]
-    return parts if 2 <= len(parts) <= 200 and all(re.fullmatch(r"[A-Za-z][\w ()./-]{0,60}", part) for part in parts) else []
+    return (
+        parts
+        if 2 <= len(parts) <= 200 and all(re.fullmatch(r"[A-Za-z][\w ()./-]{0,60}", part) for part in parts)
+        else []
+    )
 
 
 def _column(key: str) -> str | None:
@@ -124,7 +128,7 @@ def facts(document: Document) -> Iterator[Fact]:
     world = integer(header.get("world_size"))
     yield from teller.some({"steps.world_size": world})
     for number_of, rank in sorted(ranks.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        yield from _rank_facts(Teller(document, rank=number_of, node=text(header.get("host")) or None), rank)
+        yield from _rank_facts(teller.about({"rank": number_of, "node": text(header.get("host")) or None}), rank)
 
 
 def _rows(data: str) -> Iterator[dict[str, Any]]:
