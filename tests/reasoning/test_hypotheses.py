@@ -1,0 +1,121 @@
+"""Candidates, their weight, their culprits, and the verdict."""
+
+from __future__ import annotations
+
+import pytest
+from making import event, incident, signal, signature, step
+
+from triage.model.bundle import File
+from triage.model.event import Fact, Mark, Where
+from triage.model.incident import Incident
+from triage.model.report import Hypothesis
+from triage.model.summary import Summary
+from triage.reasoning import hypotheses
+from triage.reasoning.confidence import SURE, Weighing, confidence
+from triage.reasoning.loading import causes
+from triage.reasoning.verdict import healthy, verdict
+
+XID79 = signature("gpu/xid-79", covers=["xid-79-fell-off-bus"], sources=["kernel_log"])
+OOM = signature("memory/cuda-oom", cause="memory/gpu-capacity", covers=["torch-cuda-oom"])
+ERROR = signature("code/python-exception", cause="code/exception", covers=["traceback"])
+WEAK = signature("host/killed", cause="host/process-killed", specificity="weak")
+TIMEOUT = signature(
+    "torch/watchdog", role="symptom", cause="collective/rank-stalled", covers=["torch-watchdog-timeout"]
+)
+ECHO = signature("torch/connection-closed", role="consequence", cause=None)
+
+
+def ranked(built: Incident) -> list[Hypothesis]:
+    return hypotheses.rank(built, causes(), [])
+
+
+def test_a_death_explains_the_timeouts_and_names_only_itself() -> None:
+    dead = signal(OOM, event("rank2.log", at=1000.0, rank=2))
+    waiting = [
+        signal(TIMEOUT, event(f"rank{rank}.log", at=1605.0, rank=rank), {"ran_ms": 600000}) for rank in (0, 1, 3)
+    ]
+    best, *others = ranked(incident([dead, *waiting]))
+    assert best.cause == "memory/gpu-capacity"
+    assert best.confidence >= SURE
+    assert [culprit.rank for culprit in best.culprits] == [2]
+    assert best.explains == ["torch/watchdog"]
+    assert others == []
+
+
+def test_symptoms_alone_are_never_sure() -> None:
+    best = ranked(incident([signal(TIMEOUT, event(rank=0)), signal(TIMEOUT, event(line=2, rank=1))]))[0]
+    assert best.cause == "collective/rank-stalled"
+    assert best.confidence < SURE
+
+
+def test_echoes_alone_name_nothing() -> None:
+    built = incident([signal(ECHO, event())])
+    assert ranked(built) == []
+    assert verdict(built, []) == "inconclusive"
+
+
+def test_a_weak_signature_never_decides_alone() -> None:
+    assert ranked(incident([signal(WEAK, event())]))[0].confidence < SURE
+
+
+def test_the_same_users_fault_on_every_rank_names_no_culprit() -> None:
+    signals = [signal(ERROR, event(f"rank{rank}.log", at=1000.0, rank=rank, node=f"n{rank // 2}")) for rank in range(8)]
+    assert ranked(incident(signals))[0].culprits == []
+
+
+def test_one_cause_on_all_gpus_of_one_node_blames_the_node() -> None:
+    signals = [
+        signal(XID79, event(f"k{rank}.log", at=1000.0, rank=rank, node="n1"), pci=f"0000:{rank}b:00")
+        for rank in range(8)
+    ]
+    culprits = ranked(incident(signals))[0].culprits
+    assert [(culprit.node, culprit.rank, culprit.pci) for culprit in culprits] == [("n1", None, None)]
+
+
+def test_later_failures_of_the_same_kind_are_not_the_culprit() -> None:
+    first = signal(ERROR, event("rank5.log", at=1000.0, rank=5, node="n0"))
+    later = signal(ERROR, event("rank6.log", at=1300.0, rank=6, node="n0"))
+    quiet = [step(1, event(f"rank{rank}.log", at=900.0, rank=rank)) for rank in range(8)]
+    assert [culprit.rank for culprit in ranked(incident([first, later], quiet))[0].culprits] == [5]
+
+
+@pytest.mark.parametrize(
+    ("weighing", "sure"),
+    [
+        (Weighing(support="moderate"), True),
+        (Weighing(support="strong", explains=True), True),
+        (Weighing(support="moderate", specificity="weak"), False),
+        (Weighing(support="moderate", specificity="weak", weak_count=3, explains=True, first=True), False),
+        (Weighing(support="strong", undecided=True), False),
+        (Weighing(support="moderate", severity="warning"), False),
+        (Weighing(support="strong", symptom_only=True), False),
+    ],
+)
+def test_what_may_be_sure(weighing: Weighing, sure: bool) -> None:
+    assert (confidence(weighing) >= SURE) is sure
+
+
+def training(last_line: int, *, end: bool = False) -> Incident:
+    marks = [step(number, event("train.log", line=number, rank=0)) for number in range(1, 100)]
+    marks += [Mark(kind="end", event=event("train.log", line=100))] if end else []
+    files = [File(path="train.log", size=9, sources=("training_log",))]
+    built = incident([], marks, files=files)
+    import msgspec
+
+    return msgspec.structs.replace(built, summaries=(Summary(file="train.log", last_line=last_line),))
+
+
+def test_healthy_needs_a_source_that_says_so() -> None:
+    assert healthy(training(last_line=100))
+    assert not healthy(training(last_line=5000))  # it stopped stepping long before its last line
+    assert healthy(training(last_line=5000, end=True))
+    assert not healthy(incident([], []))
+
+
+def test_a_bad_exit_is_not_health() -> None:
+    import msgspec
+
+    failed = Fact(name="slurm.job.exit_code", value="1:0", where=Where(file="sacct.txt"))
+    assert not healthy(msgspec.structs.replace(training(100), facts=(failed,)))
+    unreadable = Fact(name="gpu.readable", value="no", where=Where(file="smi.txt"))
+    assert not healthy(msgspec.structs.replace(training(100), facts=(unreadable,)))
