@@ -15,6 +15,9 @@ from triage.parsers import _slurm_records, slurm
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "parsers" / "slurm"
 
 
+OOM = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
+
+
 def _refuse(_: bytes) -> Any:
     raise ValueError("no pickles here")
 
@@ -204,9 +207,9 @@ def test_broken_json_gives_no_state(data: bytes) -> None:
     [
         (0, "node017", "srun: error: node017: task 5: Exited with exit code 1"),
         (1, "node018", "srun: error: node018: tasks 8-15: Terminated"),
-        (2, "node001", "slurmstepd: error: *** STEP 7.0 ON node001 CANCELLED AT 2024-05-05T10:00:12 DUE TO TIME LIMIT ***"),
+        (2, "n01", "slurmstepd: error: *** STEP 7.0 ON n01 CANCELLED AT 2024-05-05T10:00:12 DUE TO TIME LIMIT ***"),
         (3, "node019", "slurmstepd-node019: error: execve(): /opt/env/bin/python: No such file or directory"),
-        (4, None, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks were OOM Killed."),
+        (4, None, OOM),
     ],
 )  # fmt: skip
 def test_lines_of_the_launcher(line: int, node: str | None, text: str) -> None:

@@ -102,7 +102,7 @@ def _json(data: bytes) -> list[Any]:
 
 
 def _documents(data: bytes) -> list[Any]:
-    """YAML documents; none when the text is too large, too deep or has aliases: with these, little text can mean much."""
+    """YAML documents; none when the text is too large, too deep or has aliases, with which little text means much."""
     if len(data) > YAML_LIMIT:
         return []
     try:
