@@ -20,7 +20,7 @@ _ABOUT = {
     "allowed": (rf"{_SIZE} allowed",),
     "allocated": (rf"{_SIZE} is allocated by PyTorch", rf"{_SIZE} already allocated"),
     "unallocated": (rf"{_SIZE} is reserved by PyTorch but unallocated",),
-    "reserved": (rf"{_SIZE} reserved in total by PyTorch",),
+    "reserved": (rf"{_SIZE} (?:reserved in total by PyTorch|cached)",),
     "pools": (rf"{_SIZE} allocated in private pools",),
 }
 _COMPILED = {name: [re.compile(text) for text in texts] for name, texts in _ABOUT.items()}

@@ -2,6 +2,7 @@
 
 hang.culprit        one a rank (entity rank):
                     never-arrived | rank-dead | gpu-dead | mismatch | order-inversion | uneven-work
+hang.explained      one a rank: yes when a fault of that rank or its node is among the signals, else no
 hang.verdict        the same word for the job, or transport: all ranks are in the same operation and none is behind
 hang.collective, hang.sequence, hang.group    the operation that the others wait in
 hang.missing_ranks  the culprits as a list
@@ -26,7 +27,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
     found = [stall for source in (_dumped, _launched, _timed_out) if (stall := source.stall(incident))]
     stall = next((item for item in found if item.culprits), found[0] if found else None)
     if stall is not None:
-        yield from _facts(_finished_early(incident, stall))
+        yield from _culprits(incident, _finished_early(incident, stall))
+        yield from _whole(_finished_early(incident, stall))
 
 
 def _finished_early(incident: Incident, stall: Stall) -> Stall:
@@ -37,15 +39,36 @@ def _finished_early(incident: Incident, stall: Stall) -> Stall:
     return stall.but(kind="uneven-work")
 
 
-def _facts(stall: Stall) -> Iterator[Fact]:
-    places = tuple(where for where, _ in stall.evidence)
-    where = places[0] if places else Where(file="")
+def _places(stall: Stall) -> tuple[Where, ...]:
+    return tuple(where for where, _ in stall.evidence) or (Where(file=""),)
+
+
+def _culprits(incident: Incident, stall: Stall) -> Iterator[Fact]:
     for rank in stall.culprits:
-        own = stall.places.get(rank)
-        yield Fact(
-            name="hang.culprit", value=stall.kind, where=own or where, entity={"rank": rank},
-            text=stall.why.get(rank, ""), evidence=tuple(dict.fromkeys([*([own] if own else []), *places])),
-        )  # fmt: skip
+        own = stall.places.get(rank, _places(stall)[0])
+        evidence = tuple(dict.fromkeys([own, *_places(stall)]))
+        values = {"hang.culprit": stall.kind, "hang.explained": "yes" if _explained(incident, rank) else "no"}
+        for name, value in values.items():
+            yield Fact(
+                name=name, value=value, where=own, entity={"rank": rank}, text=stall.why.get(rank, ""), evidence=evidence
+            )
+
+
+def _explained(incident: Incident, rank: int) -> bool:
+    """Does a fault of that rank, of its node, or one that no rank was printed with, say why it did not come?"""
+    node = incident.ranks[rank].node if rank in incident.ranks else None
+    for placed in incident.signals:
+        signature, entity = placed.signal.signature, placed.signal.entity
+        if signature.role != "root-cause" or signature.layer == "collective" or placed.rule or placed.effect_of:
+            continue
+        whose = entity.get("rank", placed.signal.event.rank)
+        where = entity.get("node", placed.signal.event.node)
+        if placed.episode == incident.answered and (whose == rank if whose is not None else where in (None, node)):
+            return True
+    return False
+
+
+def _whole(stall: Stall) -> Iterator[Fact]:
     values: dict[str, Value] = {
         "hang.verdict": stall.kind,
         "hang.collective": stall.op,
@@ -55,6 +78,7 @@ def _facts(stall: Stall) -> Iterator[Fact]:
         "hang.waiting_ranks": stall.waiting or None,
         "hang.frame": stall.frame,
     }
+    places = _places(stall)
     for name, value in values.items():
         if value is not None:
-            yield Fact(name=name, value=value, where=where, text=stall.summary, evidence=places)
+            yield Fact(name=name, value=value, where=places[0], text=stall.summary, evidence=places)

@@ -71,7 +71,7 @@ def _judged(
     }  # fmt: skip
     for name, value in values.items():
         if value is not None:
-            yield Fact(name=name, value=value, where=where, entity=entity)
+            yield Fact(name=name, value=value, where=where, entity=entity, evidence=(where,))
     kind, why = _verdict(found, growth, snapshot)
     if kind:
         places = [where, *(fact.where for fact in list(snapshot.values())[:1]), *([growth.where] if growth else [])]

@@ -46,7 +46,7 @@ def _judged(facts: dict[str, Fact]) -> Iterator[Fact]:
     )
     if kind != "compute":
         gain = min(1 / max(1 - share, 1e-4), LIMIT)
-        yield Fact(name="profile.gain", value=round(gain, 2), where=origin.where, entity=entity, text=why)
+        yield Fact(name="profile.gain", value=round(gain, 2), where=origin.where, entity=entity, text=why, evidence=(origin.where,))
 
 
 def _waits(shares: dict[str, float]) -> tuple[str, float, str] | None:

@@ -158,4 +158,4 @@ def _imbalance(ranks: list[Series]) -> Iterator[Fact]:
         value = round(statistics.median(shares), 4)
         where = ranks[0].where
         text = f"the slowest of the ranks changes and exceeds their mean by {100 * value:.0f} % in the median step"
-        yield Fact(name="steps.imbalance", value=value, where=where, text=text)
+        yield Fact(name="steps.imbalance", value=value, where=where, text=text, evidence=(where,))
