@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import importlib
 import io
 import lzma
 import struct
 import zlib
 from collections.abc import Callable
-from typing import IO, Any, cast
+from typing import IO, Any, Protocol, cast
 
 from triage.bundle.blobs import BUFFER, Blob
 from triage.bundle.limits import Limits
 
 WINDOW = 1 << 27  # bytes of history that a zstd or xz stream may ask for: `zstd --long=27`, and xz -9 needs 64 MiB
+
+_INPUT = 1 << 16  # compressed bytes taken at once
+_CUT = "the compressed stream ends early"
 
 
 def codec(head: bytes) -> str | None:
@@ -37,9 +39,7 @@ class Inflated(io.RawIOBase):
 
     def __init__(self, source: IO[bytes], name: str, packed: int, limits: Limits) -> None:
         self._source, self._packed, self._limits = source, packed, limits
-        inner = _opener(name)(source)
-        # read1 gives what it has before a damage raises; read would lose it
-        self._read: Callable[[int], bytes] = getattr(inner, "read1", inner.read)
+        self._inner = _opener(name)(source)
         self._faults = _faults()
         self.produced, self.fault, self.over = 0, cast("str | None", None), False
 
@@ -57,20 +57,19 @@ class Inflated(io.RawIOBase):
         if self.fault or self.over:
             return 0
         try:
-            data = self._read(len(view))
+            data = self._inner.read(len(view))
         except self._faults as error:
             self.fault = str(error) or type(error).__name__
             return 0
         return self._give(view, data)
 
     def _give(self, view: memoryview, data: bytes) -> int:
-        limits, total = self._limits, self.produced + len(data)
-        bomb = total > limits.ratio_from and total > limits.ratio * self._packed
-        if total > limits.member or bomb:
-            self.over = True
-            return 0
+        limits = self._limits
+        allowed = min(limits.member, max(limits.ratio_from, limits.ratio * self._packed)) - self.produced
+        self.over = len(data) > allowed
+        data = data[:allowed]
         view[: len(data)] = data
-        self.produced = total
+        self.produced += len(data)
         return len(data)
 
     def close(self) -> None:
@@ -102,7 +101,7 @@ class Inflation:
         named = next((layer.fault for layer in self._layers if layer.fault), None)
         if named or not self._codecs or self._codecs[0] != "zstd" or self.over:
             return named
-        return None if zstd_complete(self._blob) else "the compressed stream ends early"
+        return None if zstd_complete(self._blob) else _CUT
 
     def __enter__(self) -> Inflation:
         return self
@@ -111,31 +110,30 @@ class Inflation:
         self.stream.close()
 
 
-def _opener(name: str) -> Callable[[IO[bytes]], IO[bytes]]:
-    return {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[name]
+class Source(Protocol):
+    """Where decompressed bytes come from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes, as many as there are before a damage raises; nothing at the end."""
 
 
-def _gzip(source: IO[bytes]) -> IO[bytes]:
-    try:
-        engine: Any = importlib.import_module("isal.igzip").IGzipFile
-    except ImportError:  # no wheel for this machine: three times slower, same bytes
-        engine = gzip.GzipFile
-    return cast("IO[bytes]", engine(fileobj=source, mode="rb"))
+def _opener(name: str) -> Callable[[IO[bytes]], Source]:
+    return {"gzip": _Gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[name]
 
 
-def _zstd(source: IO[bytes]) -> IO[bytes]:
+def _zstd(source: IO[bytes]) -> Source:
     import zstandard
 
     engine = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-    return cast("IO[bytes]", engine.stream_reader(source, read_across_frames=True))
+    return cast("Source", _ReadOnce(engine.stream_reader(source, read_across_frames=True)))
 
 
-def _bzip2(source: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", bz2.BZ2File(source))
+def _bzip2(source: IO[bytes]) -> Source:
+    return _Streams(source, bz2.BZ2Decompressor)
 
 
-def _xz(source: IO[bytes]) -> IO[bytes]:
-    return cast("IO[bytes]", _Xz(source))
+def _xz(source: IO[bytes]) -> Source:
+    return _Streams(source, lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=2 * WINDOW))
 
 
 def _faults() -> tuple[type[Exception], ...]:
@@ -149,36 +147,77 @@ def _faults() -> tuple[type[Exception], ...]:
     return (*found, cast("type[Exception]", isal_zlib.error))
 
 
-class _Xz:
-    """lzma.LZMAFile with a bound on memory, which that one does not offer."""
+class _ReadOnce:
+    """A zstd reader: its read1 gives what it has before a damage raises, its read would lose it."""
 
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source, self._rest, self._engine = source, b"", self._fresh()
+    def __init__(self, reader: Any) -> None:
+        self.read = reader.read1
 
-    @staticmethod
-    def _fresh() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=2 * WINDOW)
 
-    def read(self, size: int) -> bytes:
+class _Streams:
+    """xz and bzip2: streams one after the other, perhaps with zeros between, with a bound on memory."""
+
+    def __init__(self, source: IO[bytes], engine: Callable[[], Any]) -> None:
+        self._source, self._rest, self._fresh, self._engine = source, b"", engine, engine()
+
+    def read(self, size: int, /) -> bytes:
         """At most `size` bytes; nothing at the end. Raises EOFError when the stream is cut."""
         while True:
             if self._engine.eof and not self._next_stream():
                 return b""
             if self._engine.needs_input and not self._rest:
-                self._rest = self._source.read(1 << 16)
-                if not self._rest:
-                    raise EOFError("the compressed stream ends early")
-            data = self._engine.decompress(self._rest, size)
-            self._rest = b""
+                self._rest = _some(self._source)
+            data, self._rest = cast(bytes, self._engine.decompress(self._rest, size)), b""
             if data:
                 return data
 
     def _next_stream(self) -> bool:
-        rest = self._engine.unused_data.lstrip(b"\0") or self._source.read(1 << 16).lstrip(b"\0")
-        if not rest:
-            return False
-        self._rest, self._engine = rest, self._fresh()
-        return True
+        rest = self._engine.unused_data.lstrip(b"\0") or self._source.read(_INPUT).lstrip(b"\0")
+        if rest:
+            self._rest, self._engine = rest, self._fresh()
+        return bool(rest)
+
+
+class _Gzip:
+    """gzip members one after the other. The gzip modules lose up to a buffer of good bytes where a file is cut."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source, self._rest = source, b""
+        try:
+            self._module = importlib.import_module("isal.isal_zlib")
+        except ImportError:  # no wheel for this machine: three times slower, same bytes
+            self._module = zlib
+        self._engine = self._fresh()
+
+    def _fresh(self) -> Any:
+        return self._module.decompressobj(wbits=31)  # 15 bits of window, and a gzip header
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; nothing at the end. Raises EOFError when the stream is cut."""
+        while True:
+            if self._engine.eof and not self._next_member():
+                return b""
+            self._rest = self._rest or self._source.read(_INPUT)
+            data = cast(bytes, self._engine.decompress(self._rest, size) if self._rest else self._engine.flush())
+            ended = not self._rest and not self._engine.eof
+            self._rest = self._engine.unconsumed_tail
+            if data:
+                return data
+            if ended:
+                raise EOFError(_CUT)
+
+    def _next_member(self) -> bool:
+        rest = self._engine.unused_data.lstrip(b"\0") or self._source.read(_INPUT).lstrip(b"\0")
+        if rest:
+            self._rest, self._engine = rest, self._fresh()
+        return bool(rest)
+
+
+def _some(source: IO[bytes]) -> bytes:
+    data = source.read(_INPUT)
+    if not data:
+        raise EOFError(_CUT)
+    return data
 
 
 def zstd_complete(blob: Blob) -> bool:

@@ -130,7 +130,7 @@ class Gathering:
         """Layers of compression, and the first bytes below them."""
         codecs: tuple[str, ...] = ()
         while True:
-            with Inflation(blob, codecs, self.limits) as inflation:
+            with Inflation(blob, codecs, self.limits.whole()) as inflation:
                 head = inflation.stream.read(SAMPLE)
             found = codec(head)
             if found is None or len(codecs) == _LAYERS:

@@ -14,7 +14,6 @@ _WIDE = {
     b"\xff\xfe\0\0": "utf-32-le", b"\0\0\xfe\xff": "utf-32-be", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be",
 }  # fmt: skip
 _CONTROL = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")
-_HIGH = re.compile(rb"[\x80-\xff]")
 
 
 def encoding(head: bytes) -> str | None:
@@ -42,8 +41,7 @@ def _reads_like_text(part: bytes) -> bool:
         return False
     if part.isascii():
         return True
-    plausible = part.decode("utf-8", "replace").count("\ufffd") * 4 <= len(part)
-    return plausible and len(_HIGH.findall(part)) * 10 <= len(part) * 9
+    return part.decode("utf-8", "replace").count("\ufffd") * 2 <= len(part)
 
 
 def is_tar(head: bytes) -> bool:

@@ -28,7 +28,7 @@ def safe(name: str) -> str:
     shown = _UNSAFE.sub(_escaped, name)
     if len(shown) <= LONGEST:
         return shown
-    return f"{shown[: LONGEST - 10]}~{hashlib.sha256(shown.encode()).hexdigest()[:8]}"
+    return f"{shown[: LONGEST - 9]}~{hashlib.sha256(shown.encode()).hexdigest()[:8]}"
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -151,7 +151,7 @@ def _of_name(name: str) -> Identity:
         return found._replace(node=match["host"], pid=int(match["pid"]))
     if found.rank is None and (match := _NCCL.match(name)) and not _is_nccl_word(match["host"]):
         return found._replace(node=match["host"], pid=int(match["pid"]))
-    if found.rank is None and (match := _TASK.match(name)) and _first_word(match["host"]) not in _NO_HOSTS:
+    if found.rank is None and (match := _TASK.match(name)) and not _is_numbered(match["host"]):
         return found._replace(node=match["host"], rank=int(match["task"]))
     return found
 
@@ -219,10 +219,15 @@ def _may_be_host(name: str) -> bool:
     label, _, domain = name.partition(".")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*\d", label) or (domain and not re.fullmatch(_HOST, domain)):
         return False
-    word = _first_word(name)
-    if word in _NO_HOSTS and not (word in _LIKELY and re.search(r"\d\D+\d", label)):
+    if _is_numbered(label):
         return False
-    return bool(domain or word in _LIKELY or re.search(r"\d\D+\d|(?<!\d)0\d", label))
+    return bool(domain or _first_word(name) in _LIKELY or re.search(r"\d\D+\d|(?<!\d)0\d", label))
+
+
+def _is_numbered(label: str) -> bool:
+    """A step, run or model that carries a number; `gpu3` is one, `gpu-b14-03` is not."""
+    word = _first_word(label)
+    return word in _NO_HOSTS and not (word in _LIKELY and re.search(r"\d\D+\d", label))
 
 
 def _inner(path: str, hosts: set[str]) -> str | None:

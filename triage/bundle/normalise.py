@@ -87,7 +87,7 @@ def _bounded(data: bytes) -> bytes:
 
 def _numbers(data: bytes, first_line: int) -> list[int]:
     numbers: list[int] = []
-    lines = data.split(b"\n")
+    lines = data.removesuffix(b"\r").split(b"\n")
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, first_line):
