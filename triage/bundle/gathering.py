@@ -30,12 +30,13 @@ _ARCHIVE_NAMES = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.zst", ".tar.xz", ".ta
 
 
 class Item(Record, frozen=True, kw_only=True):
-    """A file and how to read it."""
+    """A file and how to read it, as far as `limits` let it."""
 
     file: File
     blob: Blob
     codecs: tuple[str, ...] = ()
     encoding: str | None = None
+    limits: Limits = Limits()
 
 
 class Gathering:
@@ -178,7 +179,8 @@ class Gathering:
         self.gaps.add("empty files", "absent", path)
 
     def _single(self, name: str, blob: Blob, codecs: tuple[str, ...], head: bytes, cut: bool) -> bool | str:
-        tail, fault, over = self._survey(blob, codecs)
+        limits = msgspec.structs.replace(self.limits, member=self._account.room())
+        tail, fault, over = self._survey(blob, codecs, limits)
         path = unique(safe(name), self._taken)
         if over:
             self.gaps.add("files over the limits or cut are read up to there", "truncated", path)
@@ -190,19 +192,20 @@ class Gathering:
         if not sources and not text:
             self.gaps.add("binary files of no known kind", "unparsable", path)
         file = File(path=path, size=blob.size, sources=sources, text=text, truncated=bool(cut or fault or over))
-        self.items.append(Item(file=file, blob=blob, codecs=codecs, encoding=encoding))
+        self.items.append(Item(file=file, blob=blob, codecs=codecs, encoding=encoding, limits=limits))
         return "nothing in it can be read" if fault and not head else False
 
-    def _survey(self, blob: Blob, codecs: tuple[str, ...]) -> tuple[bytes, str | None, bool]:
+    def _survey(self, blob: Blob, codecs: tuple[str, ...], limits: Limits) -> tuple[bytes, str | None, bool]:
         """The tail, and for a compressed file what ends it early: damage, or a limit."""
         if not codecs:
             start = max(0, blob.size - SAMPLE) // 4 * 4  # at the start of a character of UTF-16 or UTF-32, too
             with blob.part(start, SAMPLE + 4).open() as stream:
                 return stream.read(), None, False
         tail = b""
-        with Inflation(blob, codecs, self.limits) as inflation:
+        with Inflation(blob, codecs, limits) as inflation:
             while block := inflation.stream.read(BUFFER):
                 tail = (tail + block)[-SAMPLE:]
+                self._account.unpacked(len(block))
             return tail, inflation.fault, inflation.over
 
     def _identify(self) -> None:

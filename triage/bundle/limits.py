@@ -15,11 +15,11 @@ GIB = 1 << 30
 class Limits(Record, frozen=True, kw_only=True):
     """Bounds on archives and compressed files; what is over one becomes a gap, what fits is still read.
 
-    total: bytes unpacked from all archives together. member: bytes of one unpacked file.
+    total: bytes unpacked from all archives and compressed files together. member: bytes of one unpacked file.
     members: files in all. depth: archives inside archives. memory: bytes unpacked in
     memory before a spool goes to disk.
-    ratio: unpacked to packed bytes, looked at beyond `ratio_from` unpacked bytes: small logs of one repeated line
-    compress better than any bomb has to, and do no harm.
+    ratio: unpacked to packed bytes, looked at beyond `ratio_from` unpacked bytes: a log of few different lines
+    compresses as well as any bomb, and up to there does no harm.
     """
 
     total: int = 16 * GIB
@@ -27,8 +27,8 @@ class Limits(Record, frozen=True, kw_only=True):
     members: int = 200_000
     depth: int = 3
     memory: int = 64 * MIB
-    ratio: int = 300
-    ratio_from: int = 64 * MIB
+    ratio: int = 1000
+    ratio_from: int = GIB
 
     def whole(self) -> Limits:
         """The same for an archive as one stream, which may have the size of all its members."""

@@ -93,7 +93,7 @@ class Evidence:
         return self._unpickler.load(data)
 
     def _open(self, item: Item) -> Inflation:
-        return Inflation(item.blob, item.codecs, self._gathering.limits)
+        return Inflation(item.blob, item.codecs, item.limits)
 
     @contextlib.contextmanager
     def _noted(self, item: Item) -> Iterator[None]:
