@@ -11,7 +11,7 @@ from triage.matching.extract import compiled, entity, fields
 from triage.matching.scanner import Hit
 from triage.matching.windows import View
 from triage.model.base import Record, Scalar
-from triage.model.bundle import File, Gap
+from triage.model.bundle import File, Gap, Window
 from triage.model.event import Event, Where
 from triage.model.signature import Signature
 
@@ -72,7 +72,7 @@ class Reader:
         key = (hit.start, source)
         event = self._events.get(key) if reach is None else None
         if event is None:
-            event = self._parsed(view, hit, source, reach)
+            event = self.parsed(self._window(view, hit, source, reach), source)
             if reach is None:
                 self._events[key] = event
         return event
@@ -94,12 +94,16 @@ class Reader:
         except ImportError:  # a signature of a site's own may name a source that this version lacks
             return None
 
-    def _parsed(self, view: View, hit: Hit, source: str, reach: int | None) -> Event:
+    def _window(self, view: View, hit: Hit, source: str, reach: int | None) -> Window:
         module = self._module(source)
         before, after = getattr(module, "BEFORE", 0), getattr(module, "AFTER", 0)
         if reach is not None:
             before, after = min(before, reach), min(after, reach)
-        window = view.window(hit.start, before, after, hit.at)
+        return view.window(hit.start, before, after, hit.at)
+
+    def parsed(self, window: Window, source: str) -> Event:
+        """What the parser of a source makes of a window; the bare line when it has none or fails."""
+        module = self._module(source)
         line, number = window.lines[window.hit], window.numbers[window.hit]
         if hasattr(module, "parse"):
             try:

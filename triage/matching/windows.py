@@ -149,6 +149,6 @@ def edge(chunk: Chunk) -> Chunk:
     return Chunk(file=chunk.file, data=chunk.data[start:], first_line=first, lines=lines, last=chunk.last)
 
 
-def alone(file: File, text: str, number: int = 1) -> Window:
+def alone(file: File, text: str, number: int) -> Window:
     """A window of one line."""
     return Window(file=file, lines=(text,), numbers=(number,), hit=0)
