@@ -104,7 +104,7 @@ _NAMES: tuple[tuple[str, str, Convert], ...] = (
     ("gpu.compute_mode", r"compute_mode", values.word),
     ("gpu.persistence", r"persistence_mode", values.word),
     ("gpu.fabric.state", r"(?:gpu_)?fabric[/_]state", values.word),
-    ("gpu.fabric.status", r"(?:gpu_)?fabric[/_]status", values.word),
+    ("gpu.fabric.status", r"(?:gpu_)?fabric[/_]status", values.answer),
     ("gpu.fabric.health", r"(?:gpu_)?fabric/health/summary", values.word),
     ("gpu.mig", r"mig_mode(?:[/_]current(?:_mig)?)?|mig_mode_current", values.word),
     ("gpu.pstate", r"performance_state|pstate", values.known),

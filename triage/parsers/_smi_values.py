@@ -55,6 +55,12 @@ def word(text: str | None) -> str | None:
     return found.lower().replace("_", " ") if found is not None else None
 
 
+def answer(text: str | None) -> str | None:
+    """Like `word`, for a field in which `Unknown Error` is an answer and no missing one."""
+    said = plain(text or "")
+    return said if said and said not in _SILENT else None
+
+
 def pci(text: str | None) -> str | None:
     """`00000000:9B:00.0` -> `0000:9b:00`."""
     found = _PCI.search(text or "")
