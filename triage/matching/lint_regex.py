@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import regex
 
@@ -17,8 +18,8 @@ from triage.model.signature import Pattern
 LEAST = 4  # characters of a fixed part: below, the scanner stops at every other line
 SLOW = 0.05  # seconds for the longest line that is read; a thousand such lines would be a minute
 _GROWTH = 2.6  # times as long for twice the text: linear is 2, quadratic 4
-_SHORT, _QUICK = 2_048, 0.001  # a text of so many characters that takes less than this needs no second look
-_PUMPS = ("0", "a", " ", ":")
+_SHORT, _QUICK = 1_024, 0.0005  # a text of so many characters that takes less than this needs no second look
+_PUMPS = ("0", "a", " ")
 _CUTS = 5  # places within a match where it is broken off
 
 
@@ -89,33 +90,39 @@ def _style(expression: str) -> Iterator[str]:
 def slowness(expression: str, lines: tuple[str, ...]) -> str | None:
     """How long a near miss takes, when that is too long and grows faster than its length; else None."""
     for near in _near_misses(expression, lines):
-        short = _seconds(expression, near, _SHORT)
-        if short < _QUICK:
+        if _seconds(expression, near, _SHORT) < _QUICK:
             continue
         half, whole = _seconds(expression, near, LINE // 2), _seconds(expression, near, LINE)
         if whole >= 10 * SLOW or (whole > SLOW and whole > _GROWTH * half):
-            return f"super-linear: {whole * 1000:.0f} ms for {LINE} characters like {(near[0] + near[1] * 3)[:60]!r}"
+            return f"super-linear: {whole * 1000:.0f} ms for {LINE} characters like {near.text(len(near.rest) + 32)!r}"
     return None
 
 
-def _near_misses(expression: str, lines: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """(start, what to repeat after it): matches broken off at several places and drawn out."""
+class _Near(NamedTuple):
+    """A match broken off after `start` and drawn out by `pump`; its rest stands behind a NUL, which nothing takes."""
+
+    start: str
+    pump: str
+    rest: str
+
+    def text(self, length: int) -> str:
+        inner = max(length - len(self.rest) - 1, 0)
+        return (self.start + self.pump * (inner // len(self.pump) + 1))[:inner] + "\0" + self.rest
+
+
+def _near_misses(expression: str, lines: tuple[str, ...]) -> Iterator[_Near]:
     for line in lines[:1]:
         found = compiled(expression).search(line)
-        if found is None or not found.group():
-            continue
-        text = found.group()
-        for cut in sorted({max(1, len(text) * part // _CUTS) for part in range(1, _CUTS + 1)}):
-            start = text[: min(cut, len(text) - 1) or 1]
-            yield "", start
-            yield from ((start, pump) for pump in {start[-1], *_PUMPS})
+        text = found.group() if found else ""
+        for cut in sorted({max(1, len(text) * part // _CUTS) for part in range(1, _CUTS)} if text else set()):
+            start, rest = text[:cut], text[cut:]
+            yield _Near("", start, rest)
+            yield from (_Near(start, pump, rest) for pump in sorted({start[-1], *_PUMPS}))
 
 
-def _seconds(expression: str, near: tuple[str, str], length: int) -> float:
+def _seconds(expression: str, near: _Near, length: int) -> float:
     """Processor time of one search, the better of two; a search that does not end counts as ten times too slow."""
-    start, pump = near
-    text = (start + pump * (length // len(pump) + 1))[:length]
-    best = float("inf")
+    text, best = near.text(length), float("inf")
     for _ in range(2):
         begin = time.thread_time()
         try:
