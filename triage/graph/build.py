@@ -9,7 +9,7 @@ import msgspec
 from triage.graph import cascade, clocks, episodes, identity
 from triage.model.base import Scalar
 from triage.model.bundle import File, Gap
-from triage.model.event import Fact, Mark, Signal
+from triage.model.event import Event, Fact, Mark, Signal
 from triage.model.incident import Incident, Placed, Rank
 from triage.model.summary import Summary
 
@@ -29,8 +29,8 @@ def build(
 ) -> Incident:
     """Everything known, placed in time and episode and joined by cause edges."""
     who = identity.identify(files, signals, marks, facts)
-    time = clocks.line_up(signals, marks)
-    found = episodes.find(files, signals, marks, {index: time.at(mark.event)[0] for index, mark in enumerate(marks)})
+    time = clocks.line_up(signals, marks, facts)
+    found = episodes.find(files, signals, marks, time.at)
     window = _window(time, marks, facts, signals)
     placed = [_place(signal, who, time, found, window) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
@@ -58,14 +58,27 @@ def build(
 
 def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact]) -> Incident:
     """The incident with what the analyses derived; cause edges are drawn anew over all signals."""
+    lines = {_place_of(item.signal): item.signal.event for item in incident.signals}
     return build(
         incident.files,
-        [*(item.signal for item in incident.signals), *signals],
+        [*(item.signal for item in incident.signals), *(_standing(signal, lines) for signal in signals)],
         incident.marks,
         [*incident.facts, *facts],
         incident.gaps,
         incident.summaries,
     )
+
+
+def _place_of(signal: Signal) -> tuple[str, int | None]:
+    return signal.event.where.file, signal.event.where.line
+
+
+def _standing(signal: Signal, lines: Mapping[tuple[str, int | None], Event]) -> Signal:
+    """A derived signal on a line that another signal has read takes over what that line says, and when."""
+    known = lines.get(_place_of(signal))
+    if known is None or known.where.line is None:
+        return signal
+    return msgspec.structs.replace(signal, event=msgspec.structs.replace(known, source=signal.event.source))
 
 
 def _place(

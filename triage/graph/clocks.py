@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from statistics import median
 
 from triage.model.base import Record
-from triage.model.event import Event, Mark, Signal, Stamp
+from triage.model.event import Event, Fact, Mark, Signal, Stamp
 
 SAME_NODE_S = 2.0  # lines of one node: buffering of log writers
 CROSS_NODE_S = 10.0  # lines of two nodes before any offset is known (NTP drift, slow file systems)
@@ -22,23 +22,32 @@ ALIGNED_S = 2.0  # after the offset was taken out
 
 
 class Clocks(Record, frozen=True, kw_only=True):
-    """Offsets in seconds by node (positive: the node's clock is ahead), and the reference date for year-less stamps."""
+    """What is known of the nodes' clocks.
+
+    offsets: seconds by node; positive means that the node's clock is ahead.
+    reference: Unix seconds that give year-less stamps their year.
+    boots: Unix seconds of each node's boot, on its own clock; key None when only one boot time is known at all.
+    """
 
     offsets: dict[str, float]
     reference: float | None
+    boots: dict[str | None, float] = {}
 
     def at(self, event: Event) -> tuple[float | None, float]:
-        """Seconds on the common time line and their uncertainty against other nodes; None when the line has no usable time."""
-        seconds = self.absolute(event.time)
+        """Seconds on the common time line (None: no usable time) and their uncertainty against other nodes."""
+        seconds = self.absolute(event.time, event.node)
         if seconds is None:
             return None, CROSS_NODE_S
         known = event.node in self.offsets if event.node else False
         return seconds - self.offsets.get(event.node or "", 0.0), ALIGNED_S if known else CROSS_NODE_S
 
-    def absolute(self, stamp: Stamp | None) -> float | None:
-        """The stamp on the evidence's own calendar, or None (boot-relative, or a clock without any date)."""
-        if stamp is None or stamp.kind == "boot":
+    def absolute(self, stamp: Stamp | None, node: str | None = None) -> float | None:
+        """The stamp on the evidence's own calendar, or None (unknown boot time, or a clock without any date)."""
+        if stamp is None:
             return None
+        if stamp.kind == "boot":
+            boot = self.boots.get(node)
+            return None if boot is None else boot + stamp.seconds
         if stamp.kind in {"utc", "local"}:
             return stamp.seconds
         if self.reference is None:
@@ -63,15 +72,24 @@ def _nearest(candidates: Sequence[float], reference: float) -> float:
     return min(candidates, key=lambda seconds: abs(seconds - reference))
 
 
-def line_up(signals: Iterable[Signal], marks: Iterable[Mark]) -> Clocks:
+def line_up(signals: Iterable[Signal], marks: Iterable[Mark], facts: Iterable[Fact] = ()) -> Clocks:
     """Estimate every node's clock offset."""
     signals, marks = list(signals), list(marks)
     dated = [
         event.time.seconds for event in _events(signals, marks) if event.time and event.time.kind in {"utc", "local"}
     ]
-    clocks = Clocks(offsets={}, reference=median(dated) if dated else None)
+    clocks = Clocks(offsets={}, reference=median(dated) if dated else None, boots=_boots(facts))
     shared = _steps(clocks, marks) or _hang_starts(clocks, signals)
-    return Clocks(offsets=_offsets(shared), reference=clocks.reference)
+    return Clocks(offsets=_offsets(shared), reference=clocks.reference, boots=clocks.boots)
+
+
+def _boots(facts: Iterable[Fact]) -> dict[str | None, float]:
+    found: dict[str | None, float] = {}
+    for fact in facts:
+        if fact.name == "host.boot_time" and isinstance(fact.value, int):
+            node = fact.entity.get("node")
+            found[str(node) if node is not None else None] = float(fact.value)
+    return found
 
 
 def _events(signals: Sequence[Signal], marks: Sequence[Mark]) -> Iterable[Event]:

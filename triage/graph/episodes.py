@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from triage.model.base import Record
 from triage.model.bundle import File
@@ -38,39 +38,49 @@ class Episodes(Record, frozen=True, kw_only=True):
         return self.count - 1
 
 
-def find(
-    files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]
-) -> Episodes:
-    """Cut every file at its restarts. `at` gives the time of a mark by its index."""
+Clock = Callable[[Event], tuple[float | None, float]]
+
+
+def find(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark], clock: Clock) -> Episodes:
+    """Cut every file at its restarts; `clock` gives an event's time."""
     attempts = {file.path: file.attempt for file in files if file.attempt is not None}
     first = min(attempts.values(), default=0)
     attempts = {path: number - first for path, number in attempts.items()}
-    cuts, times = _cuts(signals, marks, at)
+    cuts = _cuts(signals, marks)
     count = max([len(lines) + 1 for lines in cuts.values()] + [number + 1 for number in attempts.values()], default=1)
-    longest = max(cuts, key=lambda path: (len(cuts[path]), path), default="")
-    return Episodes(cuts=cuts, attempts=attempts, times=times.get(longest, []), count=count)
+    return Episodes(cuts=cuts, attempts=attempts, times=_starts(cuts, attempts, count, marks, clock), count=count)
 
 
-def _cuts(
-    signals: Sequence[Signal], marks: Sequence[Mark], at: dict[int, float | None]
-) -> tuple[dict[str, list[int]], dict[str, list[float]]]:
+def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[int]]:
+    """By file, the lines at which a new run begins: a restart or a new world after something fatal."""
     fatal: dict[str, list[int]] = defaultdict(list)
     for signal in signals:
         if signal.signature.severity == "fatal" and signal.event.where.line:
             fatal[signal.event.where.file].append(signal.event.where.line)
     lines: dict[str, list[int]] = defaultdict(list)
-    times: dict[str, list[float]] = defaultdict(list)
-    for index, mark in sorted(
-        enumerate(marks), key=lambda item: (item[1].event.where.file, item[1].event.where.line or 0)
-    ):
+    for mark in sorted(marks, key=lambda mark: (mark.event.where.file, mark.event.where.line or 0)):
         file, line = mark.event.where.file, mark.event.where.line or 0
         since = lines[file][-1] if lines[file] else 0
-        failed = any(since <= each < line for each in fatal[file])
-        if mark.kind in {"restart", "start"} and failed:
+        if mark.kind in {"restart", "start"} and any(since <= each < line for each in fatal[file]):
             lines[file].append(line)
-            if (seconds := at.get(index)) is not None:
-                times[file].append(seconds)
-    return {file: cut for file, cut in lines.items() if cut}, times
+    return {file: cut for file, cut in lines.items() if cut}
+
+
+def _starts(
+    cuts: dict[str, list[int]], attempts: dict[str, int], count: int, marks: Sequence[Mark], clock: Clock
+) -> list[float]:
+    """When each later episode began, so that files without any cut can be placed; empty when one of them is unknown."""
+    earliest: dict[int, float] = {}
+    for mark in marks:
+        where, seconds = mark.event.where, clock(mark.event)[0]
+        if seconds is None:
+            continue
+        index = attempts.get(where.file)
+        if index is None and where.file in cuts and len(cuts[where.file]) == count - 1:
+            index = bisect_right(cuts[where.file], where.line or 0)
+        if index:
+            earliest[index] = min(earliest.get(index, seconds), seconds)
+    return [earliest[index] for index in range(1, count)] if len(earliest) == count - 1 else []
 
 
 def epochs(episodes: Episodes, failed: set[int]) -> tuple[tuple[Epoch, ...], int]:

@@ -22,7 +22,7 @@ class Identity(Record, frozen=True, kw_only=True):
     pids: dict[tuple[str | None, int], int]
 
     def of(self, entity: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """The entity with everything that follows from it: a PCI address names the GPU, the GPU its rank, the rank its node."""
+        """The entity with all that follows: a PCI address names the GPU, the GPU its rank, the rank its node."""
         known = dict(entity)
         rank = self._rank(known)
         if rank is not None:
@@ -172,7 +172,7 @@ def _from_signal(seen: _Sightings, signal: Signal) -> None:
 
 
 def bus_address(text: str) -> str:
-    """NCCL's busId is hexadecimal domain|bus|device|function with the last three in 8+8... digits: `9b000` -> `0000:9b:00`."""
+    """NCCL's busId is hexadecimal: domain, two digits of bus, two of device and function: `9b000` -> `0000:9b:00`."""
     if ":" in text:
         return pci_address(text)
     digits = text.lower().removeprefix("0x").rjust(5, "0")
