@@ -47,11 +47,11 @@ def test_files_and_ledger(tmp_path: Path, base: str) -> None:
         assert (out.sources, out.truncated, out.node) == (("torch_log", "slurm"), True, None)
         assert (dmesg.node, dmesg.rank, dmesg.pid, dmesg.sources) == ("node017.example", 3, 7, ("slurm", "torch_log"))
         assert [(gap.what, gap.why, gap.node) for gap in evidence.gaps] == [
+            ("stdout", "not collected", None),
+            ("big", "truncated", "node017"),
             ("kernel_log", "not collected", "node018"),
             ("nvidia_smi", "timed out", "node018"),
             ("fabric", "denied", "node019"),
-            ("stdout", "not collected", None),
-            ("big", "truncated", "node017"),
         ]
 
 

@@ -55,7 +55,18 @@ NAMES = {
     "ip-10-0-3-84/dmesg": Identity(node="ip-10-0-3-84"),
     "sosreport-node017-2026-08-01-abcdefg/var/log/messages": Identity(node="node017"),
     "sosreport-gpu-b14-03-0123456-2026-08-01-abcdefg/sos_logs/sos.log": Identity(node="gpu-b14-03"),
+    "node017.log": Identity(node="node017"),
+    "dmesg-node017.txt": Identity(node="node017"),
+    "node017.dmesg.txt": Identity(node="node017"),
+    "nvidia-bug-report-node017.log.gz": Identity(node="node017"),
+    "dmesg_10.0.3.17.log": Identity(node="10.0.3.17"),
     # no nodes
+    "host-memory.txt": Identity(),
+    "node-exporter.log": Identity(),
+    "gpu-b14-03.log": Identity(),
+    "dmesg-2026-08-01.txt": Identity(),
+    "nccl-2.19.3.txt": Identity(),
+    "Python-3.11.txt": Identity(),
     "logs/train.log": Identity(),
     "train/a.log": Identity(),
     "evidence/a.log": Identity(),
@@ -126,6 +137,17 @@ def nodes(*paths: str) -> list[str | None]:
 def test_folders_are_hosts_when_several_look_alike(folders: tuple[str, ...], believed: bool) -> None:
     paths = [f"logs/{folder}/train.log" for folder in folders]
     assert nodes(*paths) == [folder if believed else None for folder in folders]
+
+
+def test_files_are_of_hosts_when_several_look_alike() -> None:
+    assert nodes("gpu-b14-03.log", "gpu-b14-04.log") == ["gpu-b14-03", "gpu-b14-04"]
+    assert nodes("x/dmesg.r8i3n1.txt", "x/dmesg.r8i3n2.txt") == ["r8i3n1", "r8i3n2"]
+    assert nodes("sweep01.log", "sweep02.log", "loss-lr01.txt", "loss-lr02.txt") == [None] * 4
+    assert nodes("seq2seq-base1.log", "seq2seq-base2.log") == [None, None]
+    assert nodes("train-run01.log", "train-run02.log") == [None, None]
+    assert nodes("loss-2026-08-01.txt", "loss-2026-08-02.txt") == [None, None]
+    assert nodes("gpu0.csv", "gpu1.csv", "llama-7b.log", "llama-13b.log", "slurm-12.out", "slurm-13.out") == [None] * 6
+    assert nodes("ras-16.json", "ras-10.json", "rank01.log", "rank02.log", "part-01.log", "part-02.log") == [None] * 6
 
 
 def test_task_numbers_are_ranks_only_when_a_node_runs_several() -> None:

@@ -84,6 +84,9 @@ _TASK = re.compile(
     r"^(?:slurm|log|job|out|err|stdout|stderr|train|output)[-_.](?:\d+(?:_\d+)?[-_.])?"
     r"(?P<host>[A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*?)[-_.](?P<task>\d{1,6})\.(?:out|err|log|txt)$"
 )
+_ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|json|xml|gz|zst|xz|bz2|dmesg))+$", re.I)
+_WORD_FIRST = re.compile(r"^[A-Za-z]+(?:-[A-Za-z]+)*[-_.](?P<rest>.*\d.*)$")
+_WORD_LAST = re.compile(r"^(?P<rest>.*\d)[-_.][A-Za-z]+(?:[-_][A-Za-z]+)*$")
 _SOSREPORT = re.compile(r"^sosreport-(?P<host>.+?)(?:-\d{5,})?-\d{4}-\d{2}-\d{2}-[a-z]{7}$")
 _ATTEMPT = re.compile(r"^attempt_(\d{1,6})$")
 
@@ -119,7 +122,7 @@ def identity(path: str) -> Identity:
     found = _of_name(name)
     local, attempt = _torchrun(folders)
     return Identity(
-        node=found.node or _folder_host(folders),
+        node=found.node or _folder_host(folders) or next(filter(_is_host, _candidates(name)), None),
         rank=_first(found.rank, *(_of_rank(part).rank for part in reversed(folders))),
         local_rank=_first(found.local_rank, local, *(_of_rank(part).local_rank for part in reversed(folders))),
         pid=found.pid,
@@ -128,11 +131,12 @@ def identity(path: str) -> Identity:
 
 
 def identities(paths: Sequence[str]) -> dict[str, Identity]:
-    """What the paths of one piece of evidence say: folders that look like hosts are believed when they are several."""
+    """What the paths of one piece of evidence say: names that look like hosts are believed when they are several."""
     found = {path: identity(path) for path in paths}
     hosts = _host_folders(paths)
+    names = _host_files(paths)
     for path, known in found.items():
-        if known.node is None and (host := _inner(path, hosts)):
+        if known.node is None and (host := _inner(path, hosts) or names.get(path)):
             found[path] = known._replace(node=host)
     return _without_node_tasks(found)
 
@@ -219,9 +223,39 @@ def _may_be_host(name: str) -> bool:
     label, _, domain = name.partition(".")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*\d", label) or (domain and not re.fullmatch(_HOST, domain)):
         return False
-    if _is_numbered(label):
+    if _is_numbered(label) or re.search(r"\d{4}-\d\d-\d\d|\d{6}", label):  # dates, job ids
         return False
     return bool(domain or _first_word(name) in _LIKELY or re.search(r"\d\D+\d|(?<!\d)0\d", label))
+
+
+def _names_host(label: str) -> bool:
+    """Stricter, for files: people number runs as they number hosts. `gpu-b14-03`, `r8i3n1`, and names with a domain."""
+    if not _may_be_host(label):
+        return False
+    numbers = len(re.findall(r"\d+", label))
+    racks = re.fullmatch(r"[a-z]{1,4}\d+(?:[a-z]\d+)+", label)
+    return bool("." in label or racks or (_first_word(label) in _LIKELY and numbers > 1))
+
+
+def _candidates(name: str) -> list[str]:
+    """Parts of a file's name that may be a host: `node017.log`, `dmesg-node017.txt`, `node017.dmesg.txt`."""
+    stem = _ENDINGS.sub("", name)
+    found = [stem]
+    for match in (_WORD_FIRST.match(stem), _WORD_LAST.match(stem)):
+        if match:
+            found.append(match["rest"])
+    return found
+
+
+def _host_files(paths: Iterable[str]) -> dict[str, str]:
+    """Host by path, for files whose names differ from a neighbour's only in the host's numbers."""
+    alike: dict[str, dict[str, str]] = defaultdict(dict)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if host := next(filter(_names_host, _candidates(name)), None):
+            shape = re.sub(r"\d+", "#", name)
+            alike[f"{folder}/{shape}"][path] = host
+    return {path: host for group in alike.values() if len(set(group.values())) > 1 for path, host in group.items()}
 
 
 def _is_numbered(label: str) -> bool:

@@ -53,7 +53,7 @@ class Evidence:
         self._gathering = gathering
         self._items = {item.file.path: item for item in gathering.items}
         self._unpickler, self._lock = Unpickler(), threading.Lock()
-        self.gaps: list[Gap] = gathering.gaps.found
+        self._gaps = gathering.gaps.found
         self.manifest = self._take_manifest()
         self.files: tuple[File, ...] = tuple(item.file for item in self._items.values())
 
@@ -62,6 +62,12 @@ class Evidence:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Sorted, for reading may add to them from several threads."""
+        with self._lock:
+            return sorted(self._gaps, key=lambda gap: (gap.file or "", gap.node or "", gap.what))
 
     def close(self) -> None:
         """End the unpickling child and give back all that was unpacked."""
@@ -106,8 +112,8 @@ class Evidence:
 
     def _note(self, gap: Gap) -> None:
         with self._lock:
-            if gap not in self.gaps:
-                self.gaps.append(gap)
+            if gap not in self._gaps:
+                self._gaps.append(gap)
 
     def _take_manifest(self) -> dict[str, Any] | None:
         for path in sorted(self._items, key=lambda path: (path.count("/"), path)):
@@ -126,4 +132,4 @@ class Evidence:
             if item := self._items.get(path):
                 known = manifests.described(item.file, row)
                 self._items[path] = msgspec.structs.replace(item, file=msgspec.structs.replace(item.file, **known))
-        self.gaps += manifests.gaps(manifest)
+        self._gaps += manifests.gaps(manifest)
