@@ -52,18 +52,37 @@ def find(files: Sequence[File], signals: Sequence[Signal], marks: Sequence[Mark]
 
 
 def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[int]]:
-    """By file, the lines at which a new run begins: a restart or a new world after something fatal."""
+    """By file, the lines at which a run begins: a restart, or a world started once more, after something fatal."""
     fatal: dict[str, list[int]] = defaultdict(list)
     for signal in signals:
-        if signal.signature.severity == "fatal" and signal.event.where.line:
-            fatal[signal.event.where.file].append(signal.event.where.line)
+        known = signal.signature
+        if known.severity == "fatal" and known.specificity == "strong" and known.role != "context":
+            fatal[signal.event.where.file].append(signal.event.where.line or 0)
     lines: dict[str, list[int]] = defaultdict(list)
+    running: dict[str, dict[int | None, int]] = defaultdict(dict)
     for mark in sorted(marks, key=lambda mark: (mark.event.where.file, mark.event.where.line or 0)):
-        file, line = mark.event.where.file, mark.event.where.line or 0
-        since = lines[file][-1] if lines[file] else 0
-        if mark.kind in {"restart", "start"} and any(since <= each < line for each in fatal[file]):
+        file, line, rank = mark.event.where.file, mark.event.where.line or 0, mark.event.rank
+        begun = running[file].get(rank) if mark.kind == "start" else 0
+        if mark.kind in {"restart", "start"} and begun is not None and _any_between(fatal[file], begun, line):
             lines[file].append(line)
-    return {file: cut for file, cut in lines.items() if cut}
+            # From here on all ranks start once more: only what is fatal after this line ends the next run.
+            running[file] = dict.fromkeys(running[file], line)
+        running[file].setdefault(rank, line)
+    return {file: cut for file, cut in _apart(lines, fatal).items() if cut}
+
+
+def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
+    return any(first <= line < last for line in lines)
+
+
+def _apart(lines: dict[str, list[int]], fatal: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Restart lines with nothing fatal between them are one restart, told by several ranks."""
+    kept: dict[str, list[int]] = {}
+    for file, found in lines.items():
+        kept[file] = [
+            line for last, line in zip([0, *found], found, strict=False) if _any_between(fatal[file], last, line)
+        ]
+    return kept
 
 
 def _starts(

@@ -6,6 +6,7 @@ from triage.model.base import Record
 from triage.vocabulary import Specificity, Support
 
 SURE, LIKELY = 0.70, 0.40  # verdict: diagnosed from SURE on, suspected from LIKELY on
+TOLD = 0.2  # less is not worth a line: a warning that hints, and no more
 UNDECIDED = 0.69  # highest value when the deciding evidence was not gathered
 
 SUPPORT: dict[Support, float] = {"strong": 0.88, "moderate": 0.78, "weak": 0.42}

@@ -12,6 +12,7 @@ from triage.reasoning.questions import share_of
 
 _KEYS = ("node", "rank", "gpu", "pci", "uuid", "link", "nic", "port", "mount", "group")
 _SHARED = frozenset({"user", "config", "storage", "unknown"})
+_ECHOES = ("conn-closed", "recv-reset", "remote", "peer-lost", "broken-pipe", "flush")  # in ids of the fault catalogue
 MOST = 64  # a longer list of culprits names nobody
 
 
@@ -20,7 +21,7 @@ def name(incident: Incident, candidate: Candidate) -> list[Culprit]:
     named = _of_leaf(incident, candidate)
     if named:
         return named
-    items = _near_first(incident, candidate.indexes)
+    items = _near_first(incident, _own(incident, candidate))
     entities = [item.signal.entity for item in items]
     if everywhere(incident, items):
         entities = _shared(incident, candidate.cause.blame, entities)
@@ -35,12 +36,31 @@ def everywhere(incident: Incident, items: Sequence[Placed]) -> bool:
     return share is not None and share > 0.5
 
 
+def _own(incident: Incident, candidate: Candidate) -> list[int]:
+    """Its root causes; failing these its symptoms, less those of ranks that print echoes: these are victims."""
+    roots = [index for index in candidate.indexes if incident.signals[index].signal.signature.role == "root-cause"]
+    if roots:
+        return roots
+    victims = {
+        item.signal.entity.get("rank")
+        for item in incident.signals
+        if item.signal.signature.role == "consequence" and _echoes(item) and item.rule is None
+    }
+    innocent = [
+        index for index in candidate.indexes if incident.signals[index].signal.entity.get("rank") not in victims
+    ]
+    return innocent or list(candidate.indexes)
+
+
+def _echoes(item: Placed) -> bool:
+    """A peer's closed connection, told by the rank that still lives."""
+    return any(word in fact for fact in item.signal.signature.covers for word in _ECHOES)
+
+
 def _near_first(incident: Incident, indexes: Sequence[int]) -> list[Placed]:
     """The signals that may be the first: later ones of the same cause are the others' way of failing."""
     first = earliest(incident, indexes)
-    items = [
-        incident.signals[index] for index in indexes if incident.signals[index].signal.signature.role == "root-cause"
-    ]
+    items = [incident.signals[index] for index in indexes]
     if first is None or first.at is None:
         return items
     return [

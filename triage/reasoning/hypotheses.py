@@ -11,7 +11,7 @@ from triage.model.report import Cited, Hypothesis
 from triage.model.signature import Action, Cause, Check, Signature
 from triage.reasoning import candidates, culprits
 from triage.reasoning.candidates import Candidate
-from triage.reasoning.confidence import Weighing, confidence
+from triage.reasoning.confidence import TOLD, Weighing, confidence
 from triage.reasoning.walking import Walk
 from triage.timeline import rfc3339
 
@@ -37,7 +37,8 @@ def rank(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
     weighed = [(candidate, _weigh(incident, candidate, found)) for candidate in found]
     scored = [(confidence(weighing), candidate, weighing) for candidate, weighing in weighed]
     scored.sort(key=lambda row: (-row[0], _order(incident, row[1])))
-    return [_hypothesis(incident, candidate, value, weighing) for value, candidate, weighing in scored[:MOST]]
+    told = [row for row in scored[:MOST] if row[0] >= TOLD]
+    return [_hypothesis(incident, candidate, value, weighing) for value, candidate, weighing in told]
 
 
 def _order(incident: Incident, candidate: Candidate) -> tuple[float, int, str]:

@@ -1,4 +1,4 @@
-"""Faults of playbooks, all at once: every answer leads somewhere, every leaf is reached by an example, nothing loops."""
+"""Faults of playbooks, all at once: every answer leads somewhere, every leaf has an example, nothing loops."""
 
 from __future__ import annotations
 
