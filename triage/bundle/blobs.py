@@ -120,6 +120,24 @@ class _HeldReader(_Reader):
         return len(view)
 
 
+class Rest(io.RawIOBase):
+    """The next `size` bytes of a stream; closing it leaves the stream open."""
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self._stream, self._left = stream, size
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer; 0 at the end of either."""
+        data = self._stream.read(min(len(buffer), self._left))
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def regular(path: str) -> int:
     """Open a regular file for reading. Raises OSError, also when something else stands there."""
     handle = os.open(path, _FLAGS)

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from triage.bundle import kinds
-from triage.bundle.archives import Member, Unpacking, zip_of_evidence
+from triage.bundle import kinds, zips
+from triage.bundle.archives import Member, Unpacking
 from triage.bundle.blobs import BUFFER, Blob, Disk, Held, Spool
 from triage.bundle.compression import Inflation, codec
 from triage.bundle.limits import Account, Gaps, Limits
@@ -123,7 +123,7 @@ class Gathering:
             self._empty(name)
             return False
         codecs, head = self._look(blob)
-        if kinds.is_tar(head) or (kinds.is_zip(head) and not codecs and zip_of_evidence(blob)):
+        if kinds.is_tar(head) or (kinds.is_zip(head) and not codecs and zips.holds_evidence(blob)):
             return self._archive(name, blob, codecs, depth, prefix, not codecs and kinds.is_zip(head))
         return self._single(name, blob, codecs, head, cut)
 

@@ -16,7 +16,7 @@ LONGEST = 1 << 20  # bytes of an extended header; real ones hold a path
 _KINDS = {
     tarfile.REGTYPE: "file", tarfile.AREGTYPE: "file", tarfile.CONTTYPE: "file", tarfile.DIRTYPE: "folder",
     tarfile.SYMTYPE: "link", tarfile.LNKTYPE: "link", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device",
-    tarfile.FIFOTYPE: "device", tarfile.GNUTYPE_SPARSE: "sparse",
+    tarfile.FIFOTYPE: "device", tarfile.GNUTYPE_SPARSE: "sparse file",
 }  # fmt: skip
 _EXTENDED = {
     tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
@@ -24,7 +24,7 @@ _EXTENDED = {
 
 
 class Entry(Record, frozen=True, kw_only=True):
-    """A member. kind: file, folder, link, device, sparse, other. offset: of its bytes in the archive."""
+    """A member. kind: file, folder, link, device, sparse file, or words for the rest. offset: of its bytes in the archive."""
 
     name: str
     kind: str
@@ -67,9 +67,9 @@ def _header(block: bytes) -> tarfile.TarInfo:
 
 
 def _entry(header: tarfile.TarInfo, extended: dict[str, str], offset: int) -> Entry:
-    kind = _KINDS.get(header.type, "other")
+    kind = _KINDS.get(header.type, "member of another kind")
     if any(key.startswith("GNU.sparse") for key in extended):
-        kind = "sparse"
+        kind = "sparse file"
     size = extended.get("size", "")
     length = int(size) if size.isdecimal() and len(size) < 20 else header.size
     return Entry(
