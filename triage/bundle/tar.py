@@ -24,7 +24,7 @@ _EXTENDED = {
 
 
 class Entry(Record, frozen=True, kw_only=True):
-    """A member. kind: file, folder, link, device, sparse file, or words for the rest. offset: of its bytes in the archive."""
+    """A member. kind: file, folder, link, device, sparse file, or words for the rest. offset: of its bytes."""
 
     name: str
     kind: str
