@@ -13,6 +13,7 @@ from triage.reasoning.questions import share_of
 _KEYS = ("node", "rank", "gpu", "pci", "uuid", "link", "nic", "port", "mount", "group")
 _SHARED = frozenset({"user", "config", "storage", "unknown"})
 _ECHOES = ("conn-closed", "recv-reset", "remote", "peer-lost", "broken-pipe", "flush")  # in ids of the fault catalogue
+_WAITING = ("collective/", "rendezvous/", "network/")  # causes whose symptoms are told by those who wait
 MOST = 64  # a longer list of culprits names nobody
 
 
@@ -41,6 +42,8 @@ def _own(incident: Incident, candidate: Candidate) -> list[int]:
     roots = [index for index in candidate.indexes if incident.signals[index].signal.signature.role == "root-cause"]
     if roots:
         return roots
+    if candidate.cause.id.startswith(_WAITING):
+        return [index for index in candidate.indexes if _named_from_outside(incident.signals[index])]
     victims = {
         item.signal.entity.get("rank")
         for item in incident.signals
@@ -50,6 +53,12 @@ def _own(incident: Incident, candidate: Candidate) -> list[int]:
         index for index in candidate.indexes if incident.signals[index].signal.entity.get("rank") not in victims
     ]
     return innocent or list(candidate.indexes)
+
+
+def _named_from_outside(item: Placed) -> bool:
+    """Whoever prints that it waited is a victim; the rank that the message waits for is not the one that prints it."""
+    rank = item.signal.entity.get("rank")
+    return rank is not None and rank != item.signal.event.rank
 
 
 def _echoes(item: Placed) -> bool:
