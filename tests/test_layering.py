@@ -20,7 +20,7 @@ MAY_IMPORT = (
     | {
         "pipeline": NOUNS | ENGINES | {"report", "repro"},
         "cli": NOUNS | ENGINES | USERS | {"pipeline"},
-        "__init__": {"pipeline", "bundle", "model"},
+        "__init__": {"pipeline", "bundle", "model", "parsers"},
         "__main__": {"cli"},
     }
 )

@@ -31,5 +31,6 @@ def explain(*paths: str | Path) -> Report:
 def open_bundle(*paths: str | Path) -> Evidence:
     """Open evidence without explaining it: its files, their recognised sources, and the gaps met on the way."""
     from triage.bundle.opening import open_evidence
+    from triage.parsers import recognise
 
-    return open_evidence([str(path) for path in paths])
+    return open_evidence([str(path) for path in paths], recognise=recognise)

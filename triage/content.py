@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +75,7 @@ class Marked:
         self.lines[at] = node.start_mark.line + 1
         if id(node) in self.seen:
             self.fault("aliases are not allowed", at)
+            return None
         self.seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             return None if node.value in {"", "null", "~"} and node.style is None else node.value
@@ -105,8 +107,17 @@ def convert(marked: Marked, kind: type[T], at: str = "", tree: Any = None) -> T 
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         inner = where.rstrip("`").lstrip(".")
-        marked.fault(what.replace("Object", "it"), ".".join(part for part in (at, inner) if part))
+        what = what.replace("Object", "it") + _nearest_field(what, kind)
+        marked.fault(what, ".".join(part for part in (at, inner) if part))
         return None
+
+
+def _nearest_field(what: str, kind: Any) -> str:
+    """A suggestion for an unknown field of the record itself."""
+    found = re.search(r"unknown field `([^`]+)`", what)
+    if found is None or not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):
+        return ""
+    return nearest(found[1], [field.encode_name for field in msgspec.structs.fields(kind)])
 
 
 def load(path: Path, kind: type[T]) -> T:

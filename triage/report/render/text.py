@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from triage.model.report import Hypothesis, Report
@@ -103,8 +104,6 @@ def _timeline(report: Report, width: int) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
-    import textwrap
-
     yield from textwrap.wrap(
         clean(text, 2000),
         width,
