@@ -34,6 +34,7 @@ class Seat:
     frame: str | None = None
     issued: float | None = None
     recent: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    transfers: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> bool:
@@ -119,7 +120,7 @@ def _seat(rank: int, facts: dict[str, Fact]) -> Seat:
         pending=get("pending", int) or 0, point_to_point=bool(get("p2p", bool)),
         op=get("last_op", str), seq=get("last_seq", int), order=get("last_order", int), peer=get("last_peer", int),
         frame=get("last_frame", str), issued=time.seconds if time else None,
-        recent=_recent(get("recent", list) or []),
+        recent=_recent(get("recent", list) or []), transfers=_transfers(get("transfers", list) or []),
     )  # fmt: skip
 
 
@@ -136,6 +137,12 @@ def _recent(lines: list[Any]) -> dict[int, tuple[str, ...]]:
         if head.lstrip("-").isdigit() and len(rest) >= 4:
             found.setdefault(int(head), (plain(rest[0]), *rest[1:4]))
     return found
+
+
+def _transfers(lines: list[Any]) -> dict[int, list[int]]:
+    """Peer -> sends issued, sends done, receives issued, receives done."""
+    rows = [[int(part) for part in str(line).split() if part.isdigit()] for line in lines]
+    return {row[0]: row[1:] for row in rows if len(row) == 5}
 
 
 def plain(op: str | None) -> str:

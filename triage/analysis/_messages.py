@@ -26,7 +26,7 @@ _ABOUT = {
 _COMPILED = {name: [re.compile(text) for text in texts] for name, texts in _ABOUT.items()}
 _HEAD = re.compile(r"(?:CUDA|HIP|XPU) out of memory\.|Tried to allocate")
 _GPU = re.compile(r"\bGPU (\d{1,3})\b")
-_OTHER = re.compile(rf"Process (\d{1, 18}) has {_SIZE} memory in use")
+_OTHER = re.compile(rf"Process (\d{{1,18}}) has {_SIZE} memory in use")
 _HUGE = re.compile(r"Tried to allocate (?:more than 1\s?EB|-\d)")
 
 

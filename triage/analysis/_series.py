@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from triage.model.event import Fact, Mark, Where
 from triage.model.incident import Incident
 
-PHASES = ("data_ms", "ckpt_ms", "gc_ms", "host_ms", "fwd_ms", "bwd_ms", "opt_ms", "comm_ms")
+PHASES = ("data_ms", "ckpt_ms", "gc_ms", "host_ms", "fwd_ms", "opt_ms", "bwd_ms", "comm_ms")  # least waiting first
 WARMUP = 5
 _WORDS = {
     "data": "data_ms", "dataloader": "data_ms", "data_time": "data_ms", "data-time": "data_ms", "dataload": "data_ms",

@@ -11,6 +11,8 @@ from typing import Any
 
 from triage.analysis._collectives import Group, Seat, Table, rooted
 
+CLOCKS = 0.002  # seconds that clocks of nodes may differ, in times that dumps give in ns
+
 
 @dataclass(frozen=True)
 class Wait:
@@ -25,7 +27,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Ends:
-    """The ranks at which the waiting ends. died: a peer finished what they did not; locked: cycles of ranks."""
+    """The ranks at which the waiting ends. died: a peer finished what they did not; locked: on cycles."""
 
     idle: frozenset[int]
     silent: frozenset[int]
@@ -85,14 +87,30 @@ def _behind(table: Table, peer: Seat, group: Group, seq: int) -> bool:
 
 
 def _of_peer(table: Table, group: Group, seat: Seat) -> list[Wait]:
-    """A send or receive waits for one rank, unless that one is at its counterpart."""
+    """A send or receive waits for one rank, unless that one is at its counterpart or has finished it."""
     other = seat.peer
     if other is None or other == seat.rank or other in table.unreadable:
         return []
-    oldest = table.waiting(other)[:1]
-    if oldest and oldest[0][0] is group and oldest[0][1].peer == seat.rank and _counterparts(oldest[0][1], seat):
+    peer = group.seats.get(other)
+    if _passed(group, peer, seat):
         return []
-    return [Wait(seat.rank, other, group.name, seat.seq, issued=bool(oldest))]
+    at = table.waiting(other)[:1]
+    meets = bool(at) and at[0][0] is group and at[0][1].peer == seat.rank and _counterparts(at[0][1], seat)
+    if meets and not _passed(group, seat, at[0][1]):
+        return []
+    return [Wait(seat.rank, other, group.name, seat.seq, issued=bool(at))]
+
+
+def _passed(group: Group, peer: Seat | None, seat: Seat) -> bool:
+    """Did the peer finish the transfer in which `seat` is? By counts of whole dumps, or of a group of two."""
+    if peer is None or seat.peer is None:
+        return False
+    if seat.peer in seat.transfers and seat.rank in peer.transfers:
+        own = 0 if "send" in (seat.op or "") else 2
+        return peer.transfers[seat.rank][3 - own] > seat.transfers[seat.peer][own + 1]
+    if len(group.members) != 2 or seat.seq is None:
+        return False
+    return peer.seq > seat.seq if peer.peer is not None and peer.seq is not None else peer.completed >= seat.seq
 
 
 def _counterparts(one: Seat, other: Seat) -> bool:
@@ -103,35 +121,57 @@ def ends(table: Table) -> Ends:
     """Where the waiting ends, over all dumps."""
     edges = waits(table)
     leaving = {wait.waiter for wait in edges}
-    awaited = {wait.awaited for wait in edges}
-    sinks = awaited - leaving
+    sinks = {wait.awaited for wait in edges} - leaving
     busy = {rank for rank in table.dumped if table.waiting(rank)}
     died = {rank for rank in busy - leaving if _died(table, rank)}
+    locked: set[int] = set()
+    for cycle in _cycles(edges):
+        if all(table.waiting(rank)[0][1].peer is None for rank in cycle):
+            locked |= cycle
+        else:
+            died |= _left_behind(table, cycle)
     return Ends(
         idle=frozenset((sinks & table.dumped) - busy),
         silent=frozenset(sinks - table.dumped),
         died=frozenset(died),
         together=frozenset(busy - leaving - died),
-        locked=_locked(edges),
+        locked=frozenset(locked),
         waits=tuple(edges),
     )
+
+
+def _left_behind(table: Table, cycle: set[int]) -> set[int]:
+    """The ranks on a cycle that are stuck in a send and have been so for longest; empty when that does not tell.
+
+    Whether a peer finished its half of a transfer need not show in its records. If it did, the peer went on and got
+    stuck later. A receive says nothing: it may have been posted long before.
+    """
+    seats = {rank: table.waiting(rank)[0][1] for rank in cycle}
+    issued = {rank: seat.issued for rank, seat in seats.items() if seat.issued is not None}
+    if len(issued) < len(cycle):
+        return set()
+    first = {rank for rank, time in issued.items() if time - min(issued.values()) <= CLOCKS}
+    sends = all("send" in (seats[rank].op or "") and seats[rank].peer not in first for rank in first)
+    return first if sends else set()
 
 
 def _died(table: Table, rank: int) -> bool:
     """Its oldest operation was finished by a peer: the work is queued here and nothing drains it."""
     group, seat = table.waiting(rank)[0]
+    if seat.peer is not None:
+        return _passed(group, group.seats.get(seat.peer), seat)
     if group.point_to_point or rooted(seat.op):
         return False
     seq = seat.seq if seat.seq is not None else seat.completed + 1
     return any(_finished(group, peer, seq) for other, peer in group.seats.items() if other != rank)
 
 
-def _locked(edges: list[Wait]) -> frozenset[int]:
-    """Ranks on a cycle from which no edge leads out."""
+def _cycles(edges: list[Wait]) -> list[set[int]]:
+    """Sets of ranks that wait for each other and for nobody else."""
     import networkx
 
     graph: Any = networkx.DiGraph()
     graph.add_edges_from((wait.waiter, wait.awaited) for wait in edges)
-    parts = [part for part in networkx.strongly_connected_components(graph) if len(part) > 1]
+    parts = [set(part) for part in networkx.strongly_connected_components(graph) if len(part) > 1]
     closed = [part for part in parts if all(after in part for rank in part for after in graph.successors(rank))]
-    return frozenset(rank for part in closed for rank in part)
+    return sorted(closed, key=min)

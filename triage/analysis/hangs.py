@@ -49,9 +49,8 @@ def _culprits(incident: Incident, stall: Stall) -> Iterator[Fact]:
         evidence = tuple(dict.fromkeys([own, *_places(stall)]))
         values = {"hang.culprit": stall.kind, "hang.explained": "yes" if _explained(incident, rank) else "no"}
         for name, value in values.items():
-            yield Fact(
-                name=name, value=value, where=own, entity={"rank": rank}, text=stall.why.get(rank, ""), evidence=evidence
-            )
+            text = stall.why.get(rank, "")
+            yield Fact(name=name, value=value, where=own, entity={"rank": rank}, text=text, evidence=evidence)
 
 
 def _explained(incident: Incident, rank: int) -> bool:

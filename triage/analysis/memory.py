@@ -84,14 +84,14 @@ def _verdict(found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]) ->
         return "shape", "the request alone is larger than the GPU"
     if tried is None or found.total is None or found.allocated is None:
         return _waste(snapshot, tried)
+    if found.allowed is not None and found.free is not None and found.free >= tried:
+        return "limit", "free memory would do; the process may not take it"
     if (foreign := found.foreign) and foreign >= FOREIGN * found.total and _fits_without(found, foreign):
         return "shared", f"{foreign // MIB} MiB of the GPU belong to other processes"
     if _fragmented(found):
         return "fragmentation", f"{tried // MIB} MiB asked, {(found.unallocated or 0) // MIB} MiB reserved and unused"
     if growth is not None:
         return "leak", growth.text
-    if found.allowed is not None and found.free is not None and found.free >= tried:
-        return "limit", "free memory would do; the process may not take it"
     return "capacity", f"{tried // MIB} MiB asked with {found.allocated // MIB} of {found.total // MIB} MiB allocated"
 
 
@@ -165,5 +165,5 @@ def _slope(one: Series) -> float | None:
     grown = levels[-1] - levels[0]
     if rises < 0.8 * (len(levels) - 1) or grown < max(0.1 * levels[0], 64 * MIB):
         return None
-    steps = told[-1][0] - told[0][0]
+    steps = told[(len(levels) - 1) * width][0] - told[0][0]
     return grown / steps if steps > 0 else None

@@ -46,7 +46,10 @@ def _judged(facts: dict[str, Fact]) -> Iterator[Fact]:
     )
     if kind != "compute":
         gain = min(1 / max(1 - share, 1e-4), LIMIT)
-        yield Fact(name="profile.gain", value=round(gain, 2), where=origin.where, entity=entity, text=why, evidence=(origin.where,))
+        places = (origin.where,)
+        yield Fact(
+            name="profile.gain", value=round(gain, 2), where=origin.where, entity=entity, text=why, evidence=places
+        )
 
 
 def _waits(shares: dict[str, float]) -> tuple[str, float, str] | None:

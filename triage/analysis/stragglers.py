@@ -6,8 +6,8 @@ straggler.since_step  the first step from which it lasts; straggler.cost_share: 
 steps.imbalance       median over the steps of (slowest rank's compute / mean of its stage) - 1; said when no rank is
                       always the slowest
 
-A slow rank is late in one part, and its peers wait for it in the next part that communicates. So of two ranks that each
-exceed the other in a different part, the one whose part comes first in the step is slow and the other waits.
+A slow rank is late in one part, and its peers wait for it in the next part that communicates, mostly the backward
+pass. So of two ranks that each exceed the other in a different part, the one whose part communicates less is slow.
 Ranks are compared within a pipeline stage only.
 """
 

@@ -11,6 +11,8 @@ fr.last_op, .last_seq, .last_state, .last_sizes, .last_dtypes, .last_frame    th
                     last_frame is the innermost line outside torch; last_op carries the time at which it was issued
 fr.last_order       place of that operation among all that the rank issued
 fr.last_peer        the global rank that a pending send or receive waits for
+fr.transfers        `peer sends done receives done`, counts of what this rank issued to and from each peer; only when the
+                    dump holds all records since the start
 fr.recent           `seq op in-sizes out-sizes dtypes` of the operations around it, oldest first, at most RECENT
 """
 
@@ -56,8 +58,9 @@ def facts(document: Document) -> Iterator[Fact]:
     entries = [entry for entry in listing(dump.get("entries"))[-ENTRIES:] if isinstance(entry, dict)]
     yield teller.fact("fr.version", text(dump.get("version")) or "2.2" if "version" in dump else "2.0")
     yield teller.fact("fr.entries", len(entries))
+    whole = bool(entries) and sorted(integer(e.get("record_id")) or 0 for e in entries) == list(range(len(entries)))
     for name, group in _groups(dump, entries).items():
-        yield from group.facts(teller.about({"group": name}))
+        yield from group.facts(teller.about({"group": name}), whole)
 
 
 def _load(document: Document) -> dict[Any, Any]:
@@ -79,8 +82,8 @@ class _Group:
         self.status: dict[Any, Any] = {}
         self.entries: list[dict[Any, Any]] = []
 
-    def facts(self, teller: Teller) -> Iterator[Fact]:
-        """Counters, then the first operation that is not completed."""
+    def facts(self, teller: Teller, whole: bool) -> Iterator[Fact]:
+        """Counters, then the first operation that is not completed. `whole`: no record was dropped."""
         pending = [entry for entry in self.entries if not _done(entry)]
         point = any(_point_to_point(entry) for entry in self.entries)
         values: dict[str, Value] = {
@@ -92,6 +95,7 @@ class _Group:
             "fr.pending": len(pending),
             "fr.p2p": point or None,
             "fr.recent": _recent(self.entries, pending) or None,
+            "fr.transfers": self._transfers() if whole and point else None,
         }
         yield from teller.some(values)
         if pending:
@@ -122,6 +126,17 @@ class _Group:
         if told is not None and told <= UNSIGNED:
             numbers.append(told)
         return max(numbers, default=-1)
+
+    def _transfers(self) -> list[str]:
+        counts: dict[int, list[int]] = {}
+        for entry in self.entries:
+            peer = self._peer(entry)
+            if peer is not None:
+                told = counts.setdefault(peer, [0, 0, 0, 0])
+                at = 0 if "send" in text(entry.get("profiling_name")) else 2
+                told[at] += 1
+                told[at + 1] += _done(entry)
+        return [" ".join(map(str, [peer, *told])) for peer, told in sorted(counts.items())]
 
     def _peer(self, entry: dict[Any, Any]) -> int | None:
         found = _PEER.search(text(entry.get("profiling_name")))

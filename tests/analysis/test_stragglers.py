@@ -1,0 +1,137 @@
+"""Slow ranks, slow input, changes of the step time, from step files and from log lines."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.analysis.build import facts, incident, named, step
+from triage.analysis import steps, stragglers
+from triage.model.event import Fact
+
+Row = dict[str, float]
+
+
+def job(ranks: int, count: int, row: Callable[[int, int], Row]) -> list[Fact]:
+    """Step files; `row` gives what a rank does by itself; all wait in the backward pass for the slowest."""
+    chance = random.Random(1)
+    files: dict[int, list[str]] = {rank: [] for rank in range(ranks)}
+    for number in range(count):
+        own = {}
+        for rank in range(ranks):
+            base: Row = {"data_ms": 1.0, "fwd_ms": 30.0, "bwd_ms": 60.0, "opt_ms": 5.0}
+            own[rank] = {name: value * chance.uniform(0.99, 1.01) for name, value in (base | row(rank, number)).items()}
+        slowest = max(sum(parts.values()) for parts in own.values())
+        for rank, parts in own.items():
+            parts["bwd_ms"] += slowest - sum(parts.values())
+            line = {"step": number, "rank": rank, "step_ms": sum(parts.values()), "alloc": 1 << 30, **parts}
+            files[rank].append(json.dumps(line))
+    return [
+        fact
+        for rank, lines in files.items()
+        for fact in facts("step_times", "\n".join(lines).encode(), f"steps.rank{rank}.jsonl")
+    ]
+
+
+def culprits(found: list[Fact]) -> dict[Any, Any]:
+    return {f.entity["rank"]: f.value for f in stragglers.derive(incident(found)) if f.name == "straggler.culprit"}
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("phase", "value", "kind"),
+    [("data_ms", 60.0, "data"), ("fwd_ms", 45.0, "compute"), ("opt_ms", 30.0, "compute"), ("gc_ms", 40.0, "host")],
+)
+def test_the_slow_rank_and_its_part(ranks: int, phase: str, value: float, kind: str) -> None:
+    slow = ranks - 1
+    found = job(ranks, 40, lambda rank, _: {phase: value if rank == slow else 0.01 if phase == "gc_ms" else 5.0})
+    if phase == "fwd_ms":
+        found = job(ranks, 40, lambda rank, _: {phase: value if rank == slow else 30.0})
+    assert culprits(found) == {slow: kind}
+
+
+def test_a_rank_that_becomes_slow() -> None:
+    found = job(4, 80, lambda rank, number: {"fwd_ms": 60.0} if rank == 2 and number >= 50 else {})
+    derived = list(stragglers.derive(incident(found)))
+    assert named(derived, "straggler.culprit") == ["compute"]
+    assert named(derived, "straggler.since_step") == [50]
+
+
+def test_equal_ranks_are_not_blamed() -> None:
+    derived = list(stragglers.derive(incident(job(4, 60, lambda *_: {}))))
+    assert named(derived, "straggler.culprit") == []
+    assert all(value < 0.05 for value in named(derived, "steps.imbalance"))
+
+
+def test_few_steps_say_nothing() -> None:
+    assert culprits(job(4, 6, lambda rank, _: {"fwd_ms": 90.0} if rank == 2 else {})) == {}
+
+
+def test_tiny_parts_may_double() -> None:
+    assert culprits(job(4, 60, lambda rank, _: {"data_ms": 0.4 if rank == 1 else 0.1})) == {}
+
+
+def test_uneven_work_without_a_fixed_rank() -> None:
+    derived = list(stragglers.derive(incident(job(4, 80, lambda rank, n: {"fwd_ms": 80.0} if n % 4 == rank else {}))))
+    assert named(derived, "straggler.culprit") == []
+    assert named(derived, "steps.imbalance")[0] > 0.5
+
+
+def test_step_lines_of_logs_hold_the_parts() -> None:
+    marks = [
+        step(
+            number,
+            f"step {number} loss 2.1 step_time 100.0 ms data {60.0 if rank == 1 else 0.5} ms fwd 20.0 ms",
+            rank,
+            f"rank{rank}.log",
+            step_ms=100.0,
+        )
+        for rank in range(2)
+        for number in range(0, 400, 10)
+    ]
+    derived = list(stragglers.derive(incident(marks=marks)))
+    assert [(f.entity, f.value) for f in derived if f.name == "straggler.culprit"] == [({"rank": 1}, "data")]
+
+
+def test_input_on_all_ranks() -> None:
+    derived = list(steps.derive(incident(job(2, 40, lambda *_: {"data_ms": 100.0}))))
+    assert named(derived, "steps.data_share")[0] == pytest.approx(0.51, abs=0.03)
+
+
+def test_input_on_one_rank_is_not_on_all() -> None:
+    found = job(2, 40, lambda rank, _: {"data_ms": 100.0 if rank else 1.0})
+    assert named(steps.derive(incident(found)), "steps.data_share")[0] < 0.05
+
+
+def curve(values: list[float]) -> list[Fact]:
+    return list(steps.derive(incident(marks=[step(100 + at, step_ms=value) for at, value in enumerate(values)])))
+
+
+def test_a_lasting_slowdown() -> None:
+    chance = random.Random(3)
+    derived = curve([chance.gauss(100 if at < 60 else 112, 1.5) for at in range(120)])
+    assert named(derived, "steps.change")[0] == pytest.approx(1.12, abs=0.02)
+    assert abs(named(derived, "steps.change_step")[0] - 160) <= 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [100.0 + at % 3 for at in range(100)],
+        [100.0 if at % 20 else 900.0 for at in range(100)],
+        [900.0, 300.0, *([100.0] * 60)],
+        [120.0] * 40 + [100.0] * 40,
+        [100.0, 104.0, 109.0, 103.0, 108.0],
+        [],
+    ],
+)
+def test_what_is_no_slowdown(values: list[float]) -> None:
+    assert named(curve(values), "steps.change") == []
+
+
+def test_a_short_excerpt_that_steps_up() -> None:
+    assert named(curve([105.2, 105.1, 105.3, 111.0, 111.5]), "steps.change_step") == [103]
