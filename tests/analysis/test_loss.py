@@ -52,3 +52,16 @@ def test_what_is_nothing(values: list[object]) -> None:
 def test_the_loss_scale_at_its_end() -> None:
     texts = {at: f"loss scale: {max(2 ** (10 - at), 1)}.0 |" for at in range(16)}
     assert named(told([2.0] * 16, texts), "loss.verdict") == ["scale-minimum"]
+
+
+def test_the_loss_in_the_text_of_a_line() -> None:
+    lines = [
+        f" iteration {at}/ 9 | loss scale: 65536.0 | lm loss: {2.0 if at < 9 else 8.0}E+00 | x" for at in range(12)
+    ]
+    marks = [step(at, text) for at, text in enumerate(lines)]
+    assert named(loss.derive(incident(marks=marks)), "loss.verdict") == ["diverged"]
+
+
+def test_the_loss_of_an_evaluation_is_another() -> None:
+    marks = [step(at, f"step {at} val loss: {'nan' if at % 2 else 3.0} loss: 2.0") for at in range(12)]
+    assert list(loss.derive(incident(marks=marks))) == []

@@ -135,3 +135,15 @@ def test_what_is_no_slowdown(values: list[float]) -> None:
 
 def test_a_short_excerpt_that_steps_up() -> None:
     assert named(curve([105.2, 105.1, 105.3, 111.0, 111.5]), "steps.change_step") == [103]
+
+
+def test_a_larger_batch_takes_longer() -> None:
+    marks = [
+        step(
+            100 + at,
+            f"iteration | global batch size: {64 if at < 40 else 128} | lm loss",
+            step_ms=100.0 + at % 3 if at < 40 else 200.0 + at % 3,
+        )
+        for at in range(80)
+    ]
+    assert named(steps.derive(incident(marks=marks)), "steps.change") == []

@@ -23,7 +23,11 @@ RISE = 0.5  # and by this much: losses near zero jump by factors
 BEFORE = 20  # values of the past that count
 _ORDER = ("nan", "diverged", "scale-minimum", "spike")
 _SCALE = re.compile(r"loss[ _]scale\s*[:=]\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
-_NAN_COUNT = re.compile(r"number of nan iterations:\s*(\d+)")
+_LOSS = re.compile(
+    r"(?<!val )(?<!eval )(?<![\w/])(?:lm[ _]|train(?:ing)?[ _/]|reduced_train_)?loss['\"]?\s*[:=]\s*"
+    r"([+-]?(?:nan|inf(?:inity)?|\d{1,30}(?:\.\d{0,30})?(?:e[+-]?\d{1,3})?))(?![\w.])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,16 @@ def _curves(incident: Incident) -> list[list[Point]]:
         if mark.kind != "step" or step is None or not math.isfinite(step):
             continue
         scale = _SCALE.search(mark.event.text)
-        point = Point(
-            int(step), _float(mark.fields.get("loss")), float(scale.group(1)) if scale else None, mark.event.where
-        )
+        told = mark.fields.get("loss")
+        named = _LOSS.search(mark.event.text) if told is None else None
+        value = _float(named.group(1) if named else told)
+        point = Point(int(step), value, float(scale.group(1)) if scale else None, mark.event.where)
         curves[mark.event.where.file, mark.event.rank][int(step)] = point
     for fact in incident.facts:
         if fact.name == "steps.series.loss" and isinstance(fact.value, list):
-            for at, value in enumerate(fact.value):
+            for at, item in enumerate(fact.value):
                 place = Where(file=fact.where.file, at=f"value {at}")
-                curves[fact.where.file, -1][at] = Point(at, _float(value), None, place)
+                curves[fact.where.file, -1][at] = Point(at, _float(item), None, place)
     return [[points[step] for step in sorted(points)] for points in curves.values()]
 
 

@@ -8,6 +8,7 @@ steps.data_share    part of the step that ranks spend on input, 0 to 1: over the
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ SEGMENT = 8  # steps on either side
 SHIFT = 1.05
 CERTAIN = 3.3  # standard deviations of the rank sum: one in a thousand
 FEW, FEW_SHIFT, FEW_SPREAD = 5, 1.04, 0.015  # short excerpts: every value after is above every one before
+
+_BATCH = re.compile(r"global batch size\s*:\s*(\d{1,9})")  # it is ramped up early in large runs
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,14 @@ def derive(incident: Incident) -> Iterator[Fact]:
 
 
 def _curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
-    """(step, ms, where) of each log and of each step file, by step."""
+    """(step, ms, where) of each log and of each step file, by step; ms a sample where the batch size stands beside."""
     curves: dict[str, dict[int, tuple[float, Where]]] = defaultdict(dict)
     for mark in incident.marks:
         step, ms = number(mark.fields.get("step")), step_ms(mark)
         if mark.kind == "step" and step is not None and ms is not None and ms > 0:
-            curves[mark.event.where.file].setdefault(int(step), (ms, mark.event.where))
+            size = _BATCH.search(mark.event.text)
+            each = ms / max(int(size.group(1)), 1) if size else ms
+            curves[mark.event.where.file].setdefault(int(step), (each, mark.event.where))
     for one in series(incident):
         for step, ms in one.phases.get("step_ms", {}).items():
             if not math.isnan(ms):
