@@ -34,7 +34,7 @@ MEMBERS = 131_072
 RECENT = 8
 UNSIGNED = 1 << 31  # releases around 2.3 print -1 as a number beyond this
 BEFORE_PENDING = 3
-_MARKS = (b"pg_config", b"profiling_name", b"collective_seq_id", b"pg_status")
+_MARKS = (b"pg_config", b"profiling_name", b"time_created_", b"pg_status")
 _PEER = re.compile(r"(send|recv)\D{0,3}(\d{1,7})\s*(->|<-)\s*(\d{1,7})")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:torch|torchrun|runpy|threading|importlib|lightning/pytorch)(?:/|\.py|$)|^\?\?|^<|\.(?:cpp|h)$"
