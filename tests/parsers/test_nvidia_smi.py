@@ -98,6 +98,13 @@ def test_table() -> None:
     ]
 
 
+def test_repeated_outputs_keep_the_last_and_the_first_fault() -> None:
+    calm = fixture("table.txt").replace(b"|                    3 |", b"|                    0 |")
+    found = read(calm + b"\n" + fixture("table.txt") + b"\n" + calm + b"\n" + calm)
+    counts = [f.value for f in found if f.name == "gpu.ecc.volatile_uncorrectable" and f.entity["gpu"] == 0]
+    assert counts == [3, 0]
+
+
 def test_csv_keeps_the_last_row_and_the_mask_of_reasons() -> None:
     found = read(fixture("query-gpu.csv"))
     assert of(found, gpu=0)["gpu.throttle.hw_thermal"] == "active"

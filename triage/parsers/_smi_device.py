@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from triage.model.base import Scalar, Value
 from triage.model.event import Fact, Stamp, Where
@@ -125,6 +126,11 @@ _COMPILED = tuple(
         *((f"gpu.throttle.{key}", _THROTTLE + pattern, values.word) for key, pattern in _REASONS.items()),
     )
 )
+_RESETS = (
+    ("gpu_reset_status/reset_required", "reset"),
+    ("gpu_reset_status/drain_and_reset_recommended", "drain and reset"),
+)
+_ADDRESS = ("header", "pci/bus_id", "pci/pci_bus_id", "gpu_bus_id", "pci_bus_id")
 _MASK = re.compile(r"clocks_(?:throttle|event)_reasons_active")
 _ECC = re.compile(
     r"ecc_errors[/_](?:(?P<age>volatile|aggregate)/"
@@ -147,16 +153,21 @@ def facts(device: Device, file: str) -> Iterator[Fact]:
     yield from _processes(device, file, entity)
 
 
+@lru_cache(maxsize=4096)
+def _meaning(path: str) -> tuple[str, Convert] | None:
+    """Fact and conversion of a path; machines print the same few hundred paths again and again."""
+    return next(((name, convert) for name, pattern, convert in _COMPILED if pattern.fullmatch(path)), None)
+
+
 def _read(device: Device) -> dict[str, tuple[Value, int]]:
     found: dict[str, tuple[Value, int]] = {}
     for path, (text, line) in device.readings.items():
-        for name, pattern, convert in _COMPILED:
-            if pattern.fullmatch(path):
-                value = convert(text)
-                if name not in found or found[name][0] is None or value == "yes":
-                    found[name] = (value, line)
-                break
-        if _MASK.fullmatch(path):
+        if meaning := _meaning(path):
+            name, convert = meaning
+            value = convert(text)
+            if name not in found or found[name][0] is None or value == "yes":
+                found[name] = (value, line)
+        elif path.endswith("reasons_active") and _MASK.fullmatch(path):
             found |= _mask(text, line)
     found |= _ecc(device)
     return found | _recovery(device)
@@ -171,17 +182,25 @@ def _mask(text: str, line: int) -> dict[str, tuple[Value, int]]:
     return {f"gpu.throttle.{key}": ("active" if bits & bit else "not active", line) for key, bit in _BITS.items()}
 
 
+@lru_cache(maxsize=4096)
+def _counter(path: str) -> str | None:
+    """`ecc_errors/volatile/dram_uncorrectable` -> `gpu.ecc.volatile_uncorrectable`."""
+    match = _ECC.fullmatch(path)
+    if match is None:
+        return None
+    kind = match["kind"] or {"single": "correctable", "double": "uncorrectable"}.get(match["bit"] or "")
+    kind = kind or ("uncorrectable" if match["done"] == "uncorrected" else "correctable")
+    return f"gpu.ecc.{match['age'] or match['since']}_{kind}"
+
+
 def _ecc(device: Device) -> dict[str, tuple[Value, int]]:
     """Sums over SRAM and DRAM, or the totals of older drivers; None when no counter can be read."""
     found: dict[str, tuple[Value, int]] = {}
     for path, (text, line) in device.readings.items():
-        match = _ECC.fullmatch(path)
-        if match is None:
+        name = _counter(path)
+        if name is None:
             continue
-        age = match["age"] or match["since"]
-        kind = match["kind"] or {"single": "correctable", "double": "uncorrectable"}.get(match["bit"] or "")
-        kind = kind or ("uncorrectable" if match["done"] == "uncorrected" else "correctable")
-        name, value = f"gpu.ecc.{age}_{kind}", values.number(text)
+        value = values.number(text)
         before = found.get(name, (None, line))
         if value is None or before[0] is None:
             found[name] = (before[0] if value is None else value, before[1] if value is None else line)
@@ -192,37 +211,36 @@ def _ecc(device: Device) -> dict[str, tuple[Value, int]]:
 
 def _recovery(device: Device) -> dict[str, tuple[Value, int]]:
     """What the driver itself asks for: one word, from the field of new drivers or the reset status of older ones."""
-    for path, (text, line) in device.readings.items():
-        if re.fullmatch(r"gpu_recovery_action", path) and plain_action(text):
-            return {"gpu.recovery_action": (plain_action(text), line)}
-    answers = {
-        "reset": r"gpu_reset_status/(?:reset_required)",
-        "drain and reset": r"gpu_reset_status/(?:drain_and_reset_recommended)",
-    }
+    text, line = device.readings.get("gpu_recovery_action", ("", 0))
+    if action := _action(text):
+        return {"gpu.recovery_action": (action, line)}
     said = False
-    for action, pattern in answers.items():
-        for path, (text, line) in device.readings.items():
-            if re.fullmatch(pattern, path):
-                said = said or values.known(text) is not None
-                if values.word(text) == "yes":
-                    return {"gpu.recovery_action": (action, line)}
+    for path, action in _RESETS:
+        text, line = device.readings.get(path, ("", 0))
+        if values.word(text) == "yes":
+            return {"gpu.recovery_action": (action, line)}
+        said = said or values.known(text) is not None
     return {"gpu.recovery_action": ("none", device.line)} if said else {}
 
 
-def plain_action(text: str) -> str | None:
+def _action(text: str) -> str | None:
     """`None` is an answer here: nothing needs to be done."""
     return "none" if values.plain(text) == "none" else values.word(text)
 
 
-def _entity(device: Device, found: dict[str, tuple[Value, int]]) -> dict[str, Scalar]:
-    pci = next(
-        (
-            address
-            for path, (text, _) in device.readings.items()
-            if re.fullmatch(r"(?:pci/)?(?:pci_|gpu_)?bus_id|header", path) and (address := values.pci(text))
-        ),
-        None,
+def wrong(found: list[Fact]) -> bool:
+    """Do the facts of a GPU show anything that a later output must not hide?"""
+    return any(
+        (fact.value in ("lost", "error", "yes", "active", "reduced")
+        and fact.name not in ("gpu.readable", "gpu.throttle.sw_power_cap"))
+        or (fact.name == "gpu.ecc.volatile_uncorrectable" and bool(fact.value))
+        for fact in found
     )
+
+
+def _entity(device: Device, found: dict[str, tuple[Value, int]]) -> dict[str, Scalar]:
+    texts = (device.readings.get(path, ("", 0))[0] for path in _ADDRESS)
+    pci = next((address for text in texts if (address := values.pci(text))), None)
     uuid = found.get("gpu.uuid", (None, 0))[0]
     entity: dict[str, Scalar] = {"gpu": device.index, "pci": pci, "uuid": uuid if isinstance(uuid, str) else None}
     return {key: value for key, value in entity.items() if value is not None}
@@ -272,17 +290,16 @@ def _derived(device: Device, found: dict[str, tuple[Value, int]]) -> Iterator[tu
 def _heat(device: Device) -> str | None:
     """slowdown when the reading has reached the board's own slowdown threshold (absolute, or as distance to it)."""
 
-    def reading(pattern: str) -> float | None:
-        for path, (text, _) in device.readings.items():
-            if re.fullmatch(f"temperature/{pattern}", path):
-                return values.number(text)
-        return None
+    def reading(*names: str) -> float | None:
+        texts = (device.readings.get(f"temperature/{name}") for name in names)
+        return values.number(next((text[0] for text in texts if text), None))
 
-    now, limit = reading(r"gpu_(?:current_)?temp"), reading(r"gpu_(?:slowdown_temp|temp_slow_threshold)")
+    now = reading("gpu_current_temp", "gpu_temp")
+    limit = reading("gpu_slowdown_temp", "gpu_temp_slow_threshold")
     if now is not None and limit:
         return "slowdown" if now >= limit else "ok"
-    left = reading(r"gpu_(?:t_limit_temp|temp_tlimit)")
-    least = reading(r"gpu_(?:slowdown_t_limit_temp|temp_slow_tlimit_threshold)")
+    left = reading("gpu_t_limit_temp", "gpu_temp_tlimit")
+    least = reading("gpu_slowdown_t_limit_temp", "gpu_temp_slow_tlimit_threshold")
     if left is None or least is None:
         return None
     return "slowdown" if left <= least else "ok"

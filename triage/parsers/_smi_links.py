@@ -41,6 +41,7 @@ def links(lines: list[str], start: int, file: str) -> tuple[list[Fact], int]:
         index += 1
     if states:
         where = Where(file=file, line=start + 1)
+        found.append(Fact(name="gpu.name", value=head["name"], where=where, entity=entity))
         found.append(Fact(name="nvlink.links", value=len(states), where=where, entity=entity))
         found.append(Fact(name="nvlink.inactive", value=states.count("inactive"), where=where, entity=entity))
         mixed = "some" if 0 < states.count("inactive") < len(states) else "all" if "inactive" in states else "none"

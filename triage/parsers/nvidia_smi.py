@@ -35,7 +35,7 @@ from triage.parsers import _smi_device, _smi_links, _smi_tables, _smi_text, _smi
 SOURCE = "nvidia_smi"
 BEFORE, AFTER = 0, 3
 LIMIT = 64 << 20  # bytes read of one file; a machine of 16 GPUs prints 0.3 MB
-DEVICES = 4096  # outputs of one GPU taken from one file
+DEVICES = 20_000  # outputs of one GPU read from one file
 
 _FILE = re.compile(
     rb"=+NVSMI LOG=+|<nvidia_smi_log>|\| NVIDIA-SMI +\d|NVIDIA-SMI has failed because|^NVIDIA-SMI version +:"
@@ -89,13 +89,23 @@ def facts(document: Document) -> Iterator[Fact]:
 
 
 def _all(lines: list[str], file: str) -> Iterator[Fact]:
+    """Facts in order. Of outputs repeated for a GPU (`-l`) the last is kept, and the first that shows a fault."""
+    last: dict[str, list[Fact]] = {}
+    told: set[str] = set()
     index = seen = 0
     while index < len(lines) and seen < DEVICES:
         devices, plain, index = _output(lines, index, file)
         seen += len(devices)
         for device in devices:
-            yield from _smi_device.facts(device, file)
+            found = list(_smi_device.facts(device, file))
+            key = f"{found[0].entity if found else ''} {device.complete}"
+            if key not in told and (before := last.get(key)) and _smi_device.wrong(before):
+                told.add(key)
+                yield from before
+            last[key] = found
         yield from plain
+    for found in last.values():
+        yield from found
 
 
 def _output(lines: list[str], index: int, file: str) -> tuple[list[_smi_device.Device], list[Fact], int]:
