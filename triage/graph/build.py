@@ -58,7 +58,8 @@ def build(
 
 def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact]) -> Incident:
     """The incident with what the analyses derived; cause edges are drawn anew over all signals."""
-    lines = {_place_of(item.signal): item.signal.event for item in incident.signals}
+    lines = {_place_of(mark.event): mark.event for mark in incident.marks}
+    lines |= {_place_of(item.signal.event): item.signal.event for item in incident.signals}
     return build(
         incident.files,
         [*(item.signal for item in incident.signals), *(_standing(signal, lines) for signal in signals)],
@@ -69,16 +70,23 @@ def extend(incident: Incident, signals: Sequence[Signal], facts: Sequence[Fact])
     )
 
 
-def _place_of(signal: Signal) -> tuple[str, int | None]:
-    return signal.event.where.file, signal.event.where.line
+def _place_of(event: Event) -> tuple[str, int | None]:
+    return event.where.file, event.where.line
 
 
 def _standing(signal: Signal, lines: Mapping[tuple[str, int | None], Event]) -> Signal:
-    """A derived signal on a line that another signal has read takes over what that line says, and when."""
-    known = lines.get(_place_of(signal))
-    if known is None or known.where.line is None:
-        return signal
-    return msgspec.structs.replace(signal, event=msgspec.structs.replace(known, source=signal.event.source))
+    """A derived signal: its body is the conclusion, its text and time are those of the line that it rests on.
+
+    When nothing read that line, it is cited without one: a conclusion is not what stands there.
+    """
+    event = signal.event
+    known = lines.get(_place_of(event)) if event.where.line is not None else None
+    if known is not None:
+        event = msgspec.structs.replace(event, text=known.text, time=known.time, node=known.node or event.node)
+    elif event.where.line is not None:
+        where = msgspec.structs.replace(event.where, line=None, at=event.where.at or f"line {event.where.line}")
+        event = msgspec.structs.replace(event, where=where)
+    return msgspec.structs.replace(signal, event=event)
 
 
 def _place(

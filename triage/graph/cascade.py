@@ -88,6 +88,8 @@ def _reaches(edges: dict[int, list[tuple[int, str]]], start: int, goal: int) -> 
 def _explains(rule: Rule, cause: Placed, effect: Placed) -> bool:
     if cause.signal.signature.id == effect.signal.signature.id or cause.episode != effect.episode:
         return False
+    if effect.signal.signature.role == "root-cause" and cause.signal.signature.role != "root-cause":
+        return False  # what names a cause by itself is not explained by what only hints
     return near(rule.scope, cause.signal.entity, effect.signal.entity) and _in_time(rule, cause, effect)
 
 

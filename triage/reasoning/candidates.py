@@ -36,7 +36,7 @@ def find(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
         by_cause.setdefault(incident.signals[index].signal.signature.cause or "", []).append(index)
     by_walk: dict[str, list[Walk]] = {}
     for walk in walked:
-        if walk.leaf.cause is not None:
+        if walk.leaf.cause is not None and not _explained_away(incident, walk.leaf.cause):
             by_walk.setdefault(walk.leaf.cause, []).append(walk)
     for name in by_walk.keys() - by_cause.keys():
         by_cause[name] = _symptoms(incident, name)
@@ -60,6 +60,12 @@ def _roots(incident: Incident) -> Iterable[int]:
         signature = item.signal.signature
         if _open(item) and signature.role == "root-cause" and signature.cause:
             yield index
+
+
+def _explained_away(incident: Incident, cause: str) -> bool:
+    """Did everything that names this cause turn out to be the effect of something else?"""
+    named = [item for item in incident.signals if item.signal.signature.cause == cause]
+    return bool(named) and not any(_open(item) for item in named)
 
 
 def _symptoms(incident: Incident, cause: str) -> list[int]:

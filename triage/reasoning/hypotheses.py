@@ -152,7 +152,8 @@ def _evidence(incident: Incident, candidate: Candidate) -> list[Cited]:
         for item in incident.signals
         if own_set & set(item.effect_of) or (item.signal.signature.id in wanted and item not in own)
     ]
-    return [cite(item) for item in [*_varied(own), *_varied(others)][:CITED]]
+    cited = [each for item in [*_varied(own), *_varied(others)][:CITED] for each in cite(item)]
+    return list({(each.file, each.line, each.text): each for each in cited}.values())[:CITED]
 
 
 def _varied(items: Sequence[Placed]) -> list[Placed]:
@@ -165,10 +166,10 @@ def _varied(items: Sequence[Placed]) -> list[Placed]:
     return [item for _, item in sorted(rows, key=lambda row: row[0])]
 
 
-def cite(item: Placed) -> Cited:
-    """A signal as a piece of evidence."""
+def cite(item: Placed) -> list[Cited]:
+    """A signal as evidence: the line, and before it the conclusion that an analysis drew from it."""
     event = item.signal.event
-    return Cited(
+    line = Cited(
         file=event.where.file,
         line=event.where.line,
         at=event.where.at,
@@ -176,6 +177,10 @@ def cite(item: Placed) -> Cited:
         signature=item.signal.signature.id,
         time=rfc3339(event.time.seconds) if event.time and event.time.kind == "utc" else None,
     )
+    if not item.signal.signature.facts or event.body == event.text:
+        return [line]
+    at = f"concluded from line {event.where.line}"
+    return [msgspec.structs.replace(line, line=None, at=at, text=event.body), line]
 
 
 def _next_check(candidate: Candidate, signatures: Sequence[Signature]) -> Check | None:

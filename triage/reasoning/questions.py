@@ -47,6 +47,10 @@ class View:
         looked = signature is not None and bool(set(signature.sources) & self.sources)
         return "no" if looked else "unknown"
 
+    def unexplained(self, identity: str) -> bool:
+        """Was a signature seen in a place where nothing else explains it?"""
+        return any(item.rule is None and not item.effect_of for item in self.by_id.get(identity, []))
+
     def fact(self, condition: Condition) -> Answer:
         """Does a fact hold, for any entity that has it?"""
         answers = [holds(condition, value) for value in self.facts.get(condition.name, [])]
@@ -77,14 +81,20 @@ class View:
 
     @answer.register
     def _order(self, question: OrderQuestion) -> Answer:
-        found = self.select(question.first)
+        found = [item for item in self.select(question.first) if _happened(item)]
         if not found:
             return "no" if self.sources else "unknown"
+        if question.before == "end" and question.within is None:
+            return "yes"  # whatever was seen in an episode came before its end, with a stamp or without
+        each = {self._earlier(item, question) for item in found}
+        return "yes" if "yes" in each else "unknown" if "unknown" in each else "no"
+
+    def _earlier(self, item: Placed, question: OrderQuestion) -> Answer:
         moment = self._moment(question.before)
-        if moment is None or found[0].at is None:
+        if moment is None or item.at is None:
             return "unknown"
-        lead = moment - found[0].at
-        if abs(lead) <= found[0].uncertainty:
+        lead = moment - item.at
+        if abs(lead) <= item.uncertainty:
             return "unknown"
         return "yes" if 0 < lead <= (seconds(question.within) if question.within else lead) else "no"
 
@@ -107,6 +117,15 @@ class View:
             item.at for item in chosen if item.at is not None and item.signal.signature.severity in {"error", "fatal"}
         ]
         return min(times, default=None)
+
+
+def _happened(item: Placed) -> bool:
+    """Is it an event that stands for itself? A conclusion from values has no moment, and a root cause that another
+    fault explains, or that is only a warning, does not start anything."""
+    signature = item.signal.signature
+    if signature.facts:
+        return False
+    return signature.role != "root-cause" or (item.rule is None and signature.severity in {"error", "fatal"})
 
 
 def _selected(item: Placed, selector: Selector) -> bool:
