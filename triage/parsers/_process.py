@@ -19,7 +19,7 @@ _SAYS_RANK = (
     re.compile(r"^\s{0,4}(?:global )?[Rr]ank[ _:=]{1,2}(?P<rank>\d{1,6})[:,|\]]"),
     re.compile(r"^\s{0,4}rank\s{0,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)"),
 )
-_SAYS_LOCAL = re.compile(r"\blocal_rank[:=] ?(?P<local_rank>\d{1,4})\b")
+_SAYS_LOCAL = re.compile(r"\blocal[_ ]rank[ :=]{1,2}(?P<local_rank>\d{1,4})\b")
 _HEAD = 240  # characters of a line in which it names its rank
 
 

@@ -35,6 +35,9 @@ _OOM = re.compile(r"(?:CUDA|HIP|NPU) out of memory|CUDA error: out of memory")
 _OOM_END = re.compile(r"ALLOC_CONF|max_split_size_mb|environment-variables|to avoid fragmentation|\(Triggered intern")
 _WRAPPED = 14  # lines over which a narrow terminal breaks an out-of-memory message
 
+# Variables count where they are set or listed, not where an error message advises to set one.
+_SETS = r"(?:^(?:\d{1,5}: {1,2}|\[[^\]\n]{1,40}\]:? ?)?|export |declare -x |\$ |# |\+ |-x |-e |--env[ =]|setenv )"
+_NAMES = r"(?:NCCL|TORCH_NCCL|TORCH|CUDA|PYTORCH|GLOO|FI|UCX|OMP|HSA|RCCL)"
 MARKS = (
     ("start", r"Setting OMP_NUM_THREADS environment variable for each process"),
     ("start", r"Rendezvous complete for workers|Rendezvous'ing worker group|\[default\] starting workers for entry"),
@@ -42,14 +45,11 @@ MARKS = (
     ("start", r"initializing torch distributed|Initializing TorchBackend in DeepSpeed"),
     ("start", r"Initializing distributed: GLOBAL_RANK: \d+"),
     ("start", r"distributed init \(rank \d+(?:, world (?P<world_size>\d+))?\)"),
-    ("start", r"world[_ ]size ?[:=] ?(?P<world_size>\d{1,6})\b"),
+    ("start", r"\bworld[_ ]size[ :=]{1,3}(?:\.{3,40} )?(?P<world_size>\d{1,6})\b"),
     ("start", r"using world size: (?P<world_size>\d+)"),
     ("start", r"All distributed processes registered\. Starting with (?P<world_size>\d+) processes"),
     ("restart", r"will restart worker group|Restarting worker group|restart_count=[1-9]\d{0,3}\b"),
-    (
-        "env",
-        r"\b(?P<name>(?:NCCL|TORCH_NCCL|TORCH|CUDA|PYTORCH|GLOO|FI|UCX|OMP)_[A-Z0-9_]{2,50})=(?P<value>[^\s,;'\")]{1,160})",
-    ),
+    ("env", _SETS + r"(?P<name>" + _NAMES + r"_[A-Z0-9_]{2,50})=(?P<value>[^\s;]{1,160})"),
 )
 
 

@@ -12,37 +12,45 @@ from triage.parsers._prefix import split
 SOURCE = "training_log"
 BEFORE, AFTER = 0, 4
 
+_LOSS = r"(?P<loss>[-+]?\d[\d.eE+-]{0,20}|[-+]?nan|NaN|[-+]?inf|Inf)"
+# A progress bar of the training itself: bars of downloads, shards and tokenizers have a description before them.
+_HEAD = r"(?:^|\][: ]{1,2}|\) |^[\w.-]{1,60}\d: )\s{0,6}(?:(?:Epoch|Train|train|Step|step|Iter)[^\n%]{0,40})?"
+_BAR = _HEAD + r"\d{1,3}%\|[^|\n]{0,160}\|"
+_COUNT = r" {1,3}(?P<step>\d+)/(?P<total>\d+) \[[^\]\n]{0,80}?"
+_MEGATRON = r"iteration\s{1,10}(?P<step>\d+)/\s{0,10}(?P<total>\d+) \|[^\n]{0,200}?elapsed time per iteration "
 _STEPS = (
     # Megatron-LM, Megatron-DeepSpeed
-    r"iteration\s{1,10}(?P<step>\d+)/\s{0,10}(?P<total>\d+) \|[^\n]{0,200}?elapsed time per iteration \(ms\): (?P<step_ms>[\d.]+)",
-    r"iteration\s{1,10}(?P<step>\d+)/\s{0,10}(?P<total>\d+) \|[^\n]{0,200}?elapsed time per iteration \(s\): (?P<step_s>[\d.]+)",
-    # NeMo 2
+    _MEGATRON + r"\(ms\): (?P<step_ms>[\d.]+)(?:[^\n]{0,300}?lm loss: " + _LOSS + ")?",
+    _MEGATRON + r"\(s\): (?P<step_s>[\d.]+)(?:[^\n]{0,300}?lm loss: " + _LOSS + ")?",
+    # NeMo 2, NeMo 1
     r"iteration (?P<step>\d+)/(?P<total>\d+) \| [^\n]{0,400}?train_step_timing in s: (?P<step_s>[\d.]+)",
-    # DeepSpeed timer, DeepSpeed step, pipeline engine
+    r"global_step=(?P<step>\d+)(?:\.0)?, [^\n]{0,160}?train_step_timing in s=(?P<step_s>[\d.]+)",
+    # DeepSpeed: timer, step report, pipeline engine
     r"/global_step=(?P<step>\d+), RunningAvgSamplesPerSec=",
     r"\[Rank \d+\] step=(?P<step>\d+), skipped=\d+",
-    r"steps: (?P<step>\d+) loss: (?P<loss>\S{1,20}) iter time \(s\): (?P<step_s>[\d.]+)",
+    r"steps: (?P<step>\d+) loss: " + _LOSS + r" iter time \(s\): (?P<step_s>[\d.]+)",
     # torchtitan
-    r"step:\s{1,6}(?P<step>\d+)\s{1,4}loss: {1,4}(?P<loss>\S{1,20})",
+    r"step:\s{1,6}(?P<step>\d+)\s{1,4}loss: {1,4}" + _LOSS,
     # nanoGPT
-    r"iter (?P<step>\d+): loss (?P<loss>\S{1,20}), time (?P<step_ms>[\d.]+)ms",
-    # HF Trainer dicts, also Accelerate's
-    r"\{'loss': '?(?P<loss>[^,'}]{1,24})'?, (?:'[a-z_]+': [^,}]{1,30}, ){0,8}'epoch': '?[\d.]+",
+    r"iter (?P<step>\d+): loss " + _LOSS + r", time (?P<step_ms>[\d.]+)ms",
+    # HF Trainer's dicts, with values in quotes since 4.57
+    r"\{'loss': '?" + _LOSS + r"'?, (?:'[a-z_]+': [^,}]{1,30}, ){0,8}'epoch': '?[\d.]+",
     # tqdm: HF Trainer, Lightning
-    r"\d{1,3}%\|[^|\n]{0,120}\| {1,3}(?P<step>\d+)/(?P<total>\d+) \[[^\]\n]{0,80}?(?P<step_s>[\d.]+) ?s/[a-z]{2,9}",
-    r"\d{1,3}%\|[^|\n]{0,120}\| {1,3}(?P<step>\d+)/(?P<total>\d+) \[[^\]\n]{0,80}?[\d.]+ ?[a-z]{2,9}/s",
+    _BAR + _COUNT + r"(?P<step_s>[\d.]+) ?s/(?:it|step|batch|iter)",
+    _BAR + _COUNT + r"[\d.]+ ?(?:it|step|batch|iter)/s",
     # fairseq
     r"\bepoch \d+:\s{1,8}(?P<step>\d+) / (?P<total>\d+) (?:[a-z_0-9]+=|loss)",
     r"num_updates['\": ]{1,5}(?P<step>\d+)",
     # torchvision references, timm, and `Epoch: [0][ 411/1736]`
-    r"Epoch: \[\d+\]\s{0,3}\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]",
+    r"Epoch: \[\d+\]\s{0,3}\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\](?:[^\n]{0,300}?\btime: (?P<step_s>[\d.]+))?",
     r"Train: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) ",
+    # ultralytics: epochs
+    r"^\s{0,8}(?P<step>\d{1,5})/(?P<total>\d{1,5})\s{1,8}[\d.]+G\s",
     # everybody's own
     r"\b(?:global[_ ]step|train[_ ]step|step|iter|iteration|update|batch)[ :=#]{1,3}(?P<step>\d{1,9})"
-    r"(?:/(?P<total>\d{1,9}))?"
-    r"[\]:,|)]{0,2} [^\n]{0,80}?\b(?:loss|lm_loss|train_loss)[ :=]{1,3}(?P<loss>\S{1,20})"
+    r"(?:/(?P<total>\d{1,9}))?[\]:,|)]{0,2} [^\n]{0,80}?\b(?:loss|lm_loss|train_loss)[ :=]{1,3}" + _LOSS +
     r"(?:[^\n]{0,80}?\bstep_time(?:_ms)?[ :=]{1,3}(?P<step_ms>[\d.]+))?",
-)
+)  # fmt: skip
 MARKS = (
     *(("step", regex) for regex in _STEPS),
     ("end", r"'train_runtime': '?[\d.]+"),
@@ -57,6 +65,12 @@ _OWN = re.compile(
     rb"elapsed time per iteration|RunningAvgSamplesPerSec|'train_runtime'|\{'loss': |train_step_timing in s|global_step"
     rb"|\biter(?:ation)? \d+[:/ ]|\bstep[ :=]+\d+[^\n]{0,60}loss|\d+%\|[^\n]{0,160}\[\d+:\d+|\[deepspeed\]"
     rb"|DeepSpeed info|lm loss|Epoch:? ?\[?\d+\]?|Trainer\.fit|GLOBAL_RANK|\bloss[:= ]+\d"
+)
+
+
+_NEXT = re.compile(r"\biteration\s{1,10}\d+/|\belapsed\b[^|]{0,40}iteration\s{1,10}\d")
+_PART = re.compile(
+    r"\s{0,4}(?:rate|size|loss|norm|scale|samples|tokens|iteration|time|seqlen|per|of)\b[^|\n]{0,40}[:|]"
 )
 
 
@@ -75,8 +89,9 @@ def _lines(window: Window) -> list[str]:
     out = [first.rest]
     for line in window.lines[window.hit + 1 : window.hit + 1 + AFTER]:
         other = split(line)
-        goes_on = other.rest.lstrip().startswith("|") or out[-1].rstrip().endswith("|")
-        if other.owner != first.owner or not goes_on or "iteration " in other.rest:
+        ended = out[-1].rstrip().endswith("|") and "|" in other.rest
+        goes_on = ended or other.rest.lstrip().startswith("|") or _PART.match(other.rest)
+        if other.owner != first.owner or not goes_on or _NEXT.search(other.rest):
             break
         out.append(other.rest)
     return out

@@ -1,0 +1,93 @@
+"""Step lines of the frameworks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cutting import FIXTURES, event_at, lines_of
+
+from triage.parsers import training_log
+
+
+def marks(line: str) -> list[tuple[str, dict[str, str]]]:
+    found = ((kind, re.search(form, line)) for kind, form in training_log.MARKS)
+    return [(kind, {key: text for key, text in hit.groupdict().items() if text}) for kind, hit in found if hit]
+
+
+EXPECTED = [
+    ("iteration       10/", {"step": "10", "total": "500000", "step_ms": "13035.3", "loss": "2.100000E+00"}),
+    ("42780/", {"step": "42780", "total": "115311", "step_s": "105.16", "loss": "2.1E+00"}),
+    ("iteration 17/99", {"step": "17", "total": "99", "step_s": "12.64"}),
+    ("/global_step=10", {"step": "10"}),
+    ("step=20, skipped", {"step": "20"}),
+    ("steps: 30", {"step": "30", "loss": "8.1000", "step_s": "1.230"}),
+    ("[titan]", {"step": "40", "loss": "12.2254"}),
+    ("iter 50", {"step": "50", "loss": "3.4012", "step_ms": "123.45"}),
+    ("{'loss': 0.5", {"loss": "0.5"}),
+    ("{'loss': '0.6924'", {"loss": "0.6924"}),
+    ("60/500", {"step": "60", "total": "500"}),
+    ("70/500", {"step": "70", "total": "500", "step_s": "1.48"}),
+    ("32040/500150", {"step": "32040", "total": "500150"}),
+    ("[411/1736]", {"step": "411", "total": "1736"}),
+    ("250/1251", {"step": "250", "total": "1251"}),
+    ("step 80 loss", {"step": "80", "loss": "2.1"}),
+    ("step 90 loss", {"step": "90", "loss": "2.31", "step_ms": "812.5"}),
+    ("41/100", {"step": "41", "total": "100"}),
+]
+
+
+@pytest.mark.parametrize(("part", "fields"), EXPECTED)
+def test_step_lines(part: str, fields: dict[str, str]) -> None:
+    (line,) = (line for line in lines_of("training_log", "steps.log") if part in line)
+    found = [values for kind, values in marks(line) if kind == "step"]
+    assert found and found[0] == fields
+
+
+@pytest.mark.parametrize("part", ["Downloading shards", "Running tokenizer", "valid loss at"])
+def test_other_bars_and_evaluations_are_no_steps(part: str) -> None:
+    (line,) = (line for line in lines_of("training_log", "steps.log") if part in line)
+    assert not [kind for kind, _ in marks(line) if kind == "step"]
+
+
+def test_ends() -> None:
+    for line in lines_of("training_log", "ends.log"):
+        assert "end" in {kind for kind, _ in marks(line)}, line
+    assert not marks("Training for 3 epochs")
+
+
+def test_rank_of_a_step_line() -> None:
+    lines = lines_of("training_log", "steps.log")
+    assert event_at(training_log, lines, "step 90").rank == 3
+    assert event_at(training_log, lines, "42780/").local_rank == 7
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            " iteration   10/ 500 | consumed samples: 10 |",
+            " elapsed time per iteration (ms): 12.1 | lm loss: 2.1 |",
+            "x",
+        ],
+        [
+            " iteration   10/ 500 | elapsed time per iteration (ms): 12.1 | learning",
+            "rate: 1.0E-4 | lm loss: 2.1 |",
+            "x",
+        ],
+    ],
+)
+def test_a_broken_step_line_is_joined(lines: list[str]) -> None:
+    body = event_at(training_log, lines, "iteration   10").body
+    assert body.count("\n") == 1 and body.endswith("lm loss: 2.1 |")
+
+
+def test_the_next_step_line_is_not_taken_along() -> None:
+    lines = [" iteration   10/ 500 | lm loss: 2.1 |", " iteration   20/ 500 | lm loss: 2.0 |"]
+    assert event_at(training_log, lines, "iteration   10").body == lines[0]
+
+
+def test_recognised() -> None:
+    own = (FIXTURES / "training_log" / "steps.log").read_bytes()
+    assert training_log.recognises(own, own) == 2
+    assert training_log.recognises(b"NVRM: loading\n", b"") == 0
