@@ -6,157 +6,139 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage import content
-from triage.model.base import Value
-from triage.model.compare import holds
-from triage.model.playbook import (
-    Edge,
-    FactQuestion,
-    OperatorQuestion,
-    OrderQuestion,
-    Playbook,
-    PlaybookExample,
-    Question,
-    SignalQuestion,
-    SpreadQuestion,
-)
+from triage.model.playbook import Playbook, PlaybookExample
 from triage.model.signature import Condition, Signature
-from triage.reasoning.loading import causes
-from triage.reasoning.walking import walk
+from triage.reasoning import answering, lint_names
+from triage.reasoning.walking import edge_of, target, walk
 from triage.vocabulary import Answer
 
-_ANSWERS = ("yes", "no", "unknown")
+ANSWERS: tuple[Answer, ...] = ("yes", "no", "unknown")
+PATHS = 10_000  # paths that are followed in search of a loop; a tree with more is too large for a person, too
+Fault = tuple[str, str]  # path within the file, what is wrong there
 
 
-def lint(catalogue: Mapping[str, Signature]) -> list[str]:
-    """One line a fault, `file:line: what`."""
+def lint(catalogue: Mapping[str, Signature], paths: list[Path] | None = None) -> list[str]:
+    """One line a fault, `file:line: what`: of all playbooks, or of the files named."""
+    everything = content.files("playbooks")
+    known = frozenset(path.stem for path in everything)
     faults: list[str] = []
-    for path in content.files("playbooks"):
+    for path in everything if paths is None else paths:
         marked = content.read(path)
         playbook = content.convert(marked, Playbook) if not marked.faults else None
         if playbook is not None:
-            for at, what in _faults(playbook, path, catalogue):
+            for at, what in check(playbook, path.stem, catalogue, known):
                 marked.fault(what, at)
         faults += marked.faults
     return faults
 
 
-def _faults(playbook: Playbook, path: Path, catalogue: Mapping[str, Signature]) -> Iterator[tuple[str, str]]:
-    if playbook.id != path.stem:
-        yield "id", f"id {playbook.id!r} must be the file's name, {path.stem!r}"
+def check(
+    playbook: Playbook, name: str, catalogue: Mapping[str, Signature], playbooks: frozenset[str]
+) -> Iterator[Fault]:
+    """Faults of one playbook. `name`: of its file; `playbooks`: ids of all."""
+    if playbook.id != name:
+        yield "id", f"id {playbook.id!r} must be the file's name, {name!r}"
     if not playbook.nodes or not playbook.leaves:
         yield "", "needs at least one node and one leaf"
         return
-    yield from _edges(playbook)
-    yield from _names(playbook, catalogue)
-    if not any(True for _ in _edges(playbook)):
-        yield from _loops(playbook)
-        yield from _examples(playbook)
+    yield from lint_names.check(playbook, catalogue, playbooks)
+    yield from _leaves(playbook)
+    broken = list(_edges(playbook))
+    yield from broken
+    if not broken:
+        loops = list(_loops(playbook))
+        yield from loops or [*_nothing_known(playbook), *_examples(playbook)]
 
 
-def _edges(playbook: Playbook) -> Iterator[tuple[str, str]]:
+def _edges(playbook: Playbook) -> Iterator[Fault]:
     """Each edge leads to exactly one known node or leaf; everything is reachable."""
     reached = {next(iter(playbook.nodes))}
-    for name, node in playbook.nodes.items():
-        for answer in _ANSWERS:
-            edge: Edge = getattr(node, f"if_{answer}")
-            target, leaf = _target(edge)
+    for name in playbook.nodes:
+        for answer in ANSWERS:
+            node, leaf = target(edge_of(playbook, name, answer))
             at = f"nodes.{name}.if_{answer}"
-            if (target is None) == (leaf is None):
+            if (node is None) == (leaf is None):
                 yield at, "must lead to exactly one node or leaf"
-            elif target is not None and target not in playbook.nodes:
-                yield at, f"no node {target!r}{content.nearest(target, list(playbook.nodes))}"
+            elif node is not None and node not in playbook.nodes:
+                yield at, f"no node {node!r}{content.nearest(node, list(playbook.nodes))}"
             elif leaf is not None and leaf not in playbook.leaves:
                 yield at, f"no leaf {leaf!r}{content.nearest(leaf, list(playbook.leaves))}"
-            reached.add(target or leaf or "")
+            reached |= {each for each in (node, leaf) if each}
     for section, names in (("nodes", playbook.nodes), ("leaves", playbook.leaves)):
-        for name in names.keys() - reached:
-            yield f"{section}.{name}", "nothing leads here"
+        for name in names:
+            if name not in reached:
+                yield f"{section}.{name}", "nothing leads here"
+    for name in playbook.nodes.keys() & playbook.leaves.keys():
+        yield f"leaves.{name}", "a node has the same name"
 
 
-def _target(edge: Edge) -> tuple[str | None, str | None]:
-    inner = edge.then or edge
-    return inner.node or edge.node, inner.leaf or edge.leaf
-
-
-def _names(playbook: Playbook, catalogue: Mapping[str, Signature]) -> Iterator[tuple[str, str]]:
-    """Signatures and causes exist."""
-    for each in [*playbook.start_when.any, *playbook.start_when.all]:
-        if isinstance(each, str) and each not in catalogue:
-            yield "start_when", f"no signature {each!r}{content.nearest(each, list(catalogue))}"
-    for name, node in playbook.nodes.items():
-        for identity in _signatures(node.question):
-            if identity not in catalogue:
-                yield f"nodes.{name}.question", f"no signature {identity!r}{content.nearest(identity, list(catalogue))}"
+def _leaves(playbook: Playbook) -> Iterator[Fault]:
+    """A leaf says what to do; one that names no cause says what it is instead, and where to go on."""
     for name, leaf in playbook.leaves.items():
-        for cause in [leaf.cause, *leaf.if_not_this]:
-            if cause is not None and cause not in causes() and cause not in playbook.leaves:
-                yield f"leaves.{name}", f"no cause {cause!r}{content.nearest(cause, list(causes()))}"
-        for identity in leaf.explains:
-            if identity not in catalogue:
-                yield (
-                    f"leaves.{name}.explains",
-                    f"no signature {identity!r}{content.nearest(identity, list(catalogue))}",
-                )
+        at = f"leaves.{name}"
+        if leaf.cause is None and not (leaf.title and leaf.if_not_this):
+            yield at, "a leaf without a cause needs a title and if_not_this: where to go on"
+        if leaf.cause is None and (leaf.culprits or leaf.explains or leaf.repro):
+            yield at, "a leaf without a cause names no culprits, explains nothing and reproduces nothing"
+        if leaf.cause is not None and not (leaf.actions and leaf.next_check and leaf.if_not_this):
+            yield at, "a leaf with a cause needs actions, next_check and if_not_this"
+        if leaf.cause is not None and leaf.cause in leaf.if_not_this:
+            yield f"{at}.if_not_this", f"{leaf.cause} is this leaf's own cause"
+        if unknown := leaf.culprits.keys() - {"from", "else"}:
+            yield (
+                f"{at}.culprits",
+                f"{', '.join(sorted(unknown))}: the keys are `from` and, if that is not there, `else`",
+            )
 
 
-def _signatures(question: Question) -> list[str]:
-    if isinstance(question, SignalQuestion):
-        return [*question.any, *question.all]
-    if isinstance(question, SpreadQuestion):
-        return [question.of]
-    if isinstance(question, OrderQuestion) and question.first.signature:
-        return [question.first.signature]
-    return []
-
-
-def _loops(playbook: Playbook) -> Iterator[tuple[str, str]]:
+def _loops(playbook: Playbook) -> Iterator[Fault]:
     """No path comes back to a node that it went through."""
     stack: list[tuple[str, tuple[str, ...]]] = [(next(iter(playbook.nodes)), ())]
-    while stack:
+    for _ in range(PATHS):
+        if not stack:
+            return
         name, path = stack.pop()
         if name in path:
             yield f"nodes.{name}", f"a loop: {' -> '.join([*path, name])}"
             return
-        node = playbook.nodes[name]
-        for answer in _ANSWERS:
-            target, _ = _target(getattr(node, f"if_{answer}"))
-            if target is not None:
-                stack.append((target, (*path, name)))
+        for node in {target(edge_of(playbook, name, answer))[0] for answer in ANSWERS}:
+            if node is not None:
+                stack.append((node, (*path, name)))
+    yield "nodes", f"more than {PATHS} paths: too large to be walked by a person"
 
 
-def _examples(playbook: Playbook) -> Iterator[tuple[str, str]]:
-    """Each example ends at its leaf, and each leaf has one."""
+def _nothing_known(playbook: Playbook) -> Iterator[Fault]:
+    """Where no question has an answer, nothing was proven."""
+    found = walk(playbook, lambda _, __: "unknown")
+    if found.leaf.cause is not None and found.leaf.support == "strong":
+        yield f"leaves.{found.name}", "support strong, although the way of all unknown answers ends here"
+
+
+def _examples(playbook: Playbook) -> Iterator[Fault]:
+    """Each example starts the playbook and ends at its leaf, and each leaf has one."""
     reached = set()
     for index, example in enumerate(playbook.examples):
-        found = walk(playbook, lambda name, question, example=example: answered(name, question, example))  # type: ignore[misc]
+        at = f"examples[{index}]"
+        if not _starts(playbook, example):
+            yield at, "its evidence does not start the playbook"
+        found = walk(playbook, answering.of(example))
         reached.add(found.name)
         if found.name != example.leaf:
-            yield f"examples[{index}]", f"ends at {found.name} ({'; '.join(found.path)}), not at {example.leaf}"
-    for leaf in playbook.leaves.keys() - reached:
-        yield f"leaves.{leaf}", "no example reaches it"
+            yield at, f"ends at {found.name} ({'; '.join(found.path)}), not at {example.leaf}"
+        for node in example.answers.keys() - {step.split(":")[0] for step in found.path}:
+            yield f"{at}.answers", f"{node} is not asked on the way"
+    for leaf in playbook.leaves:
+        if leaf not in reached:
+            yield f"leaves.{leaf}", "no example reaches it"
 
 
-def answered(name: str, question: Question, example: PlaybookExample) -> Answer:
-    """What an example answers: by node name, else by its evidence. A listed `not: id` is looked for and absent."""
-    if name in example.answers:
-        return example.answers[name]  # type: ignore[return-value]
-    seen = {each for each in example.evidence if isinstance(each, str)}
-    facts = {key: value for each in example.evidence if isinstance(each, dict) for key, value in each.items()}
-    if isinstance(question, SignalQuestion):
-        return _signal(question, seen)
-    if isinstance(question, FactQuestion):
-        return _fact(question, facts.get(question.name))
-    if isinstance(question, OperatorQuestion):
-        return "unknown"
-    return "unknown"
+def _starts(playbook: Playbook, example: PlaybookExample) -> bool:
+    conditions = playbook.start_when.any or playbook.start_when.all
+    holds = [_holds(each, example) for each in conditions]
+    return any(holds) if playbook.start_when.any else all(holds)
 
 
-def _signal(question: SignalQuestion, seen: set[str]) -> Answer:
-    if question.any:
-        return "yes" if seen & set(question.any) else "no"
-    return "yes" if seen >= set(question.all) else "no"
-
-
-def _fact(question: FactQuestion, value: Value) -> Answer:
-    found = holds(Condition(name=question.name, op=question.op, value=question.value), value)
-    return "unknown" if found is None or value is None else "yes" if found else "no"
+def _holds(condition: str | Condition, example: PlaybookExample) -> bool:
+    if isinstance(condition, str):
+        return condition in answering.seen(example)
+    return answering.fact(condition, answering.facts(example).get(condition.name)) == "yes"
