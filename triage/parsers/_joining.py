@@ -25,10 +25,11 @@ _RULE = re.compile(r"\s{0,3}(?:={20,}|\*{20,})\s*$")
 _DASHES = re.compile(r"\s{0,3}-{20,}\s*$")
 _FRAME = re.compile(r"frame #\d+:|\s*#\d+ |Exception raised from |C\+\+ CapturedTraceback|\s*\(no backtrace avail")
 _GOES_ON = re.compile(
-    r"CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE|Device-side assert|Search for `cuda"
-    r"|Last error|nccl[A-Z]\w+:|NCCL error in|Set TORCH|You can suppress|Parameter indices|Exception raised from|frame #"
-    r"|from user code|Triton compilation|This error may appear|Adding `\w|The above exception|During handling"
-    r"|In addition, you can set|To fix|If this is unexpected|While executing|Developer debug context|Explanation:|Hint:|  "
+    r"CUDA kernel errors might|For debugging consider|Compile with `TORCH_USE|Device-side assert"
+    r"|Search for `cuda|Last error|nccl[A-Z]\w+:|NCCL error in|Set TORCH|You can suppress|Parameter indices"
+    r"|Exception raised from|frame #|from user code|Triton compilation|This error may appear|Adding `\w"
+    r"|The above exception|During handling|In addition, you can set|To fix|If this is unexpected|While executing"
+    r"|Developer debug context|Explanation:|Hint:|  "
 )
 _THREAD = re.compile(
     r"\s*Thread (?:0x)?[0-9a-fA-F]+ ?[\w ]*\((?:active|idle|most recent call first)[^)\n]*\)|Current thread 0x"
