@@ -146,12 +146,8 @@ def _leaf(at: str, leaf: Leaf, catalogue: Mapping[str, Signature], playbooks: fr
     yield from _listed(f"{at}.if_not_this", "cause or playbook", leaf.if_not_this, [*known, *sorted(playbooks)])
     yield from _listed(f"{at}.explains", "signature", leaf.explains, list(catalogue))
     for identity in leaf.explains:
-        if (
-            identity in catalogue
-            and catalogue[identity].cause not in (None, leaf.cause)
-            and _is_root(catalogue[identity])
-        ):
-            yield f"{at}.explains", f"{identity} is a root cause of its own ({catalogue[identity].cause})"
+        if identity in catalogue and (other := _root_of(catalogue[identity])) not in (None, leaf.cause):
+            yield f"{at}.explains", f"{identity} is a root cause of its own ({other})"
     for source in leaf.culprits.values():
         if source not in catalogue and not is_fact(source):
             yield (
