@@ -9,6 +9,7 @@ promise for this area; beside it stands what the area then kept.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
@@ -48,14 +49,13 @@ def answer(case: Path) -> Row:
 def reliability(rows: list[Row]) -> None:
     """Right answers by band of confidence, with the 95 % interval of Wilson."""
     print(f"{'confidence':<14}{'incidents':>10}{'right':>8}{'share':>8}   95 % interval")
-    for low, high in zip(BANDS, BANDS[1:], strict=False):
+    for low, high in itertools.pairwise(BANDS):
         band = [row for row in rows if row.named and low <= row.confidence < high]
         if band:
             right = sum(row.right for row in band)
             lower, upper = wilson(right, len(band))
-            print(
-                f"{low:.2f} to {min(high, 1):.2f}{len(band):>10}{right:>8}{right / len(band):>8.2f}   {lower:.2f} to {upper:.2f}"
-            )
+            counts = f"{len(band):>10}{right:>8}{right / len(band):>8.2f}"
+            print(f"{low:.2f} to {min(high, 1):.2f}{counts}   {lower:.2f} to {upper:.2f}")
 
 
 def wilson(right: int, of: int, z: float = 1.96) -> tuple[float, float]:
