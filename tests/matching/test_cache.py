@@ -9,6 +9,7 @@ import pytest
 
 from tests.matching.building import signature
 from triage.matching import cache
+from triage.matching.engines import Hyperscan
 from triage.matching.scanner import Scanner
 
 LOST = signature("gpu/lost", r"card (?P<gpu>\d+) is lost")
@@ -22,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def scans() -> bool:
-    return len(Scanner([LOST]).scan(b"card 3 is lost\n").hits) == 1
+    return len(Scanner([LOST], (), Hyperscan).scan(b"card 3 is lost\n").hits) == 1
 
 
 def test_it_is_written_once_and_read_again(folder: Path) -> None:
@@ -80,7 +81,7 @@ def test_old_files_go(folder: Path) -> None:
 
 
 def test_many_threads_share_a_scanner() -> None:
-    scanner, found = Scanner([LOST]), []
+    scanner, found = Scanner([LOST], (), Hyperscan), []
     data = b"card 3 is lost\n" * 200
 
     def scan() -> None:

@@ -7,8 +7,10 @@ and `which` (the expressions that match anywhere in a small buffer).
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import threading
 from collections.abc import Iterator, Sequence
+from functools import cache as cache_once
 from typing import Any, NamedTuple, Protocol
 
 from triage.errors import ContentError
@@ -45,8 +47,32 @@ class Engine(Protocol):
 
 
 def best(expressions: Sequence[Expression]) -> Engine:
-    """Hyperscan when it is there, else RE2. Raises ContentError for an expression that the engine refuses."""
-    return Hyperscan(expressions) if FAST else Re2(expressions)
+    """Hyperscan when it is there and finds what it should, else RE2; a faulty hyperscan only where there is no RE2.
+
+    Raises ContentError for an expression that the engine refuses.
+    """
+    if sound() or (FAST and importlib.util.find_spec("re2") is None):
+        return Hyperscan(expressions)
+    return Re2(expressions)
+
+
+@cache_once
+def sound() -> bool:
+    """Is hyperscan there, and of a build without the known fault?
+
+    Vectorscan 5.4.12 (hyperscan 0.7.23 to 0.9.1) skips matches when expressions of one database begin with the same two
+    classes: its search for the pair misses one whose first byte is the last of a vector (VectorCamp/vectorscan#358).
+    """
+    return FAST and all(_finds(number) for number in range(64))
+
+
+@cache_once
+def _pair() -> Hyperscan:
+    return Hyperscan([Expression(r"\[\d+\] abcdefgh"), Expression(r"\[\d+\] " + "z" * 60)])
+
+
+def _finds(distance: int) -> bool:
+    return _pair().which(b"x" * distance + b"[0] abcdefgh") == [0]
 
 
 class Hyperscan:

@@ -5,6 +5,7 @@ A pure function of its arguments: the order of files, the number of cores and th
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from triage.errors import TriageError
 from triage.matching import sampling, summaries
+from triage.matching.engines import sound
 from triage.matching.fact_signals import match_facts
 from triage.matching.merging import Merger
 from triage.matching.readings import Parser, Reader, Reading
-from triage.matching.scanner import Found, Hit, Marker, Scanner
+from triage.matching.scanner import Ends, Hit, Marker, Scanner
 from triage.matching.windows import View, edge
 from triage.model.base import Record
 from triage.model.bundle import Chunk, File, Gap
@@ -29,9 +31,10 @@ SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 ENDS = 32  # lines read of such a signature at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
+_WIDEST = 16  # chunks in memory at once, of 5 MiB at most
+_MANY = 64  # small chunks that wait to be read at most
 
 Chunks = Callable[[File], Iterator[Chunk]]
-Scan = Callable[[], tuple[Found, Found]]
 
 
 class Matched(Record, frozen=True, kw_only=True):
@@ -75,35 +78,67 @@ def match(
     texts = sorted((file for file in files if file.text), key=lambda file: file.path)
     limit = sampling.quota(len(texts))
     done = [_Work(file, scanner, parser, limit) for file in texts]
-    with ThreadPoolExecutor(threads or cores()) as pool:
-        queue: deque[_Step] = deque()
-        for work in done:
-            for step in work.steps(chunks, pool, alone=(threads or cores()) == 1):
-                queue.append(step)
-                while len(queue) > (threads or cores()) + 2:
-                    _take(queue)
-        while queue:
-            _take(queue)
+    _read_all(done, chunks, scanner, threads or cores())
     return Matched(
         signals=tuple(signal for work in done for signal in work.signals()),
         marks=tuple(mark for work in done for mark in work.sampler.marks()),
-        gaps=tuple(gap for work in done for gap in work.gaps()),
+        gaps=(*_of_engine(scanner), *(gap for work in done for gap in work.gaps())),
         summaries=tuple(work.summary for work in done),
     )
 
 
-class _Step:
-    """A chunk whose scan is under way."""
+def _of_engine(scanner: Scanner) -> Iterator[Gap]:
+    """What a faulty build of the engine may have missed."""
+    if scanner.uses_hyperscan and not sound():
+        how = "python -m pip install google-re2, or 'hyperscan<0.7.23'"
+        yield Gap(what="lines that the installed build of hyperscan skips by mistake", why="unparsable", how=how)
 
-    def __init__(self, work: _Work, chunk: Chunk, found: Scan) -> None:
-        self.work, self.chunk, self.found = work, chunk, found
+
+def _read_all(done: list[_Work], chunks: Chunks, scanner: Scanner, threads: int) -> None:
+    """Scan some chunks at a time in threads, then read their hits in order in this one.
+
+    Never both at once: a hit needs the interpreter, and would wait for it as long as reading keeps it.
+    """
+    width = min(threads, _WIDEST)
+    queue: deque[_Step] = deque()
+    with ThreadPoolExecutor(width) as pool:
+        for step in itertools.chain.from_iterable(work.steps(chunks) for work in done):
+            queue.append(step)
+            if (
+                sum(len(each.chunk.data) > _INLINE for each in queue if each.ends is None) >= width
+                or len(queue) > _MANY
+            ):
+                _probe(queue, scanner, pool)
+                while len(queue) > 1:  # the last waits for its successor, which lends it lines
+                    _take(queue)
+        _probe(queue, scanner, pool)
+        while queue:
+            _take(queue)
+
+
+class _Step:
+    """A chunk to be read, and what the engine said of it."""
+
+    def __init__(self, work: _Work, chunk: Chunk, whole: bool) -> None:
+        self.work, self.chunk, self.whole = work, chunk, whole
+        self.ends: Ends | None = None
+
+
+def _probe(queue: deque[_Step], scanner: Scanner, pool: ThreadPoolExecutor) -> None:
+    steps = [step for step in queue if step.ends is None]
+    large = [step for step in steps if len(step.chunk.data) > _INLINE]
+    if len(large) > 1:
+        for step, ends in zip(large, pool.map(scanner.probe, [step.chunk.data for step in large]), strict=True):
+            step.ends = ends
+    for step in steps:
+        step.ends = step.ends or scanner.probe(step.chunk.data)
 
 
 def _take(queue: deque[_Step]) -> None:
     """Read the hits of the oldest chunk; its successor, when it is of the same file, lends its first lines."""
     step = queue.popleft()
     after = queue[0].chunk if queue and queue[0].work is step.work else None
-    step.work.read(step.chunk, after, *step.found())
+    step.work.read(step, after)
 
 
 class _Work:
@@ -120,26 +155,21 @@ class _Work:
         self._left: dict[int, int] = {}
         self._gaps: list[Gap] = []
 
-    def steps(self, chunks: Chunks, pool: ThreadPoolExecutor, alone: bool) -> Iterator[_Step]:
-        """Start the scan of each chunk. What the file cannot give becomes a gap."""
+    def steps(self, chunks: Chunks) -> Iterator[_Step]:
+        """The chunks of the file. What it cannot give becomes a gap."""
         offset = 0
         try:
             for chunk in chunks(self.file):
-                whole = self.file.size <= SMALL or offset == 0 or chunk.last
-                yield _Step(self, chunk, self._start(chunk.data, whole, pool, alone))
+                yield _Step(self, chunk, whole=self.file.size <= SMALL or offset == 0 or chunk.last)
                 offset += len(chunk.data)
         except (OSError, EOFError, ValueError, TriageError) as error:
             what = f"the rest of the file after {offset} bytes: {error}" if offset else f"the file: {error}"
             self._gaps.append(Gap(what=what, why="unparsable", node=self.file.node, file=self.file.path))
 
-    def _start(self, data: bytes, whole: bool, pool: ThreadPoolExecutor, alone: bool) -> Scan:
-        def scan() -> tuple[Found, Found]:
-            return self._scanner.scan(data), self._scanner.scan_often(data, whole)
-
-        return scan if alone or len(data) <= _INLINE else pool.submit(scan).result
-
-    def read(self, chunk: Chunk, after: Chunk | None, found: Found, often: Found) -> None:
+    def read(self, step: _Step, after: Chunk | None) -> None:
         """Read the hits of one chunk."""
+        chunk = step.chunk
+        found, often = self._scanner.scan(chunk.data, step.ends), self._scanner.scan_often(chunk.data, step.whole)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
         readings = [reading for hit in self._within_budget(hits) if (reading := self._reading(view, hit))]

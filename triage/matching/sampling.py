@@ -26,8 +26,6 @@ _PRINTER = re.compile(
     rb"\s{0,6}(?:\[rank\s?\d{1,6}\]|\[\w{1,40}?\d{1,4}\]:|\[\d{1,3},\d{1,6}\]<\w+>|\d{1,6}(?=: )|[\w.-]{1,60}(?=: ))"
     rb"|(?=.{0,240}?\b[Rr]ank[ =:_]{0,2}(\d{1,6}))"
 )
-# (offset of the line in its chunk, number of the chunk) says where a kept hit lies.
-_Place = tuple[int, Hit]
 
 
 def quota(files: int) -> int:
@@ -60,13 +58,13 @@ class Sampler:
         for hit in _one_for_each_kind(hits, self._kind):
             kind = self._kind(hit)
             groups[kind, self._printer(kind, data, hit)].append(hit)
-        total = sum(map(len, groups.values()))
-        every = -(-total // self._limit) if total else 1
-        for key, some in sorted(groups.items(), key=lambda item: item[1][0]):
-            for hit in thinned(some, every):
-                mark = self._mark(view, hit, reader)
-                if mark is not None:
-                    self._marks[key].append(mark)
+        every = -(-sum(map(len, groups.values())) // self._limit)
+        kept = [(hit, key) for key, some in groups.items() for hit in thinned(some, every)]
+        for hit, key in sorted(kept, key=lambda item: item[0]):  # in order, so that lines are counted once
+            mark = self._mark(view, hit, reader)
+            if mark is not None:
+                self._marks[key].append(mark)
+        for key in groups:
             if len(self._marks[key]) > 2 * self._limit:
                 self._marks[key] = thinned(self._marks[key], 2)
 

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from triage.matching.engines import Engine, Expression, best
+from triage.matching.engines import Engine, Expression, Hyperscan, best
 from triage.model.signature import Signature
 
 KEPT = 4_000  # lines kept of one signature at either end of a chunk: a line of each of 4,000 ranks fits
 _SIEVE = 4_096  # bytes of a block in a storm; a few dozen lines
-_STRIDE, _SAMPLE = 262_144, 32_768  # of each stride of a large chunk this much is looked at for frequent marks
+_STRIDE, _SAMPLE = 262_144, 8_192  # of each stride of a large chunk this much is looked at for frequent marks
 _OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
 
 
@@ -43,6 +43,12 @@ class Hit(NamedTuple):
     at: int
 
 
+class Ends(NamedTuple):
+    """What an engine reports of one chunk; None when that is a storm."""
+
+    found: list[tuple[int, int]] | None
+
+
 class Found(NamedTuple):
     """Hits of one chunk, sorted, and per number how many more lines there are at least."""
 
@@ -68,9 +74,18 @@ class Scanner:
         rare, often = _split(self.signatures, self.marks)
         self._rare, self._often = _Part(rare, engine), _Part(often, engine)
 
-    def scan(self, data: bytes) -> Found:
-        """Signatures and rare marks in a chunk of whole lines."""
-        return self._rare.scan(data)
+    @property
+    def uses_hyperscan(self) -> bool:
+        """Not the fallback."""
+        return isinstance(self._rare.engine, Hyperscan)
+
+    def probe(self, data: bytes) -> Ends:
+        """The part of `scan` that needs no interpreter: the one to run in threads."""
+        return self._rare.probe(data)
+
+    def scan(self, data: bytes, ends: Ends | None = None) -> Found:
+        """Signatures and rare marks in a chunk of whole lines; `ends` is what `probe` said of it, if it was asked."""
+        return self._rare.scan(data, ends or self.probe(data))
 
     def scan_often(self, data: bytes, whole: bool) -> Found:
         """Frequent marks (steps): every line, or those of samples at even distances."""
@@ -95,21 +110,21 @@ class _Part:
     """One engine and what each of its expressions stands for."""
 
     def __init__(self, expressions: list[tuple[Expression, int]], engine: Maker) -> None:
-        self._engine = engine([expression for expression, _ in expressions])
+        self.engine = engine([expression for expression, _ in expressions])
         self._index = [index for _, index in expressions]
 
-    def scan(self, data: bytes) -> Found:
-        ends = self._engine.ends(data)
-        if ends is None:
-            return self._storm(data)
-        return _capped(set(self._lines(data, ends)))
+    def probe(self, data: bytes) -> Ends:
+        return Ends(self.engine.ends(data))
+
+    def scan(self, data: bytes, ends: Ends) -> Found:
+        return self._storm(data) if ends.found is None else _capped(set(self._lines(data, ends.found)))
 
     def every(self, data: bytes) -> Found:
         """All hits, without a cap: for parts of a file that are small by themselves."""
-        ends = self._engine.ends(data)
+        ends = self.engine.ends(data)
         if ends is not None:
             return Found(sorted(self._lines(data, ends)), {})
-        blocks = (block for block in _blocks(data) if self._engine.which(data[block[0] : block[1]]))
+        blocks = (block for block in _blocks(data) if self.engine.which(data[block[0] : block[1]]))
         return Found([hit for block in blocks for hit in self._line_hits(data, *block)], {})
 
     def sample(self, data: bytes) -> Found:
@@ -118,7 +133,7 @@ class _Part:
             first = data.rfind(b"\n", 0, start) + 1
             last = data.find(b"\n", min(first + _SAMPLE, len(data)))
             last = len(data) if last < 0 else last
-            if self._engine.which(data[first:last]):
+            if self.engine.which(data[first:last]):
                 hits.update(_first_lines(self._line_hits(data, first, last)))
         return _capped(hits)
 
@@ -139,7 +154,7 @@ class _Part:
         blocks = list(_blocks(data))
         inside: dict[int, list[int]] = defaultdict(list)
         for number, (start, stop) in enumerate(blocks):
-            for index in {self._index[each] for each in self._engine.which(data[start:stop])}:
+            for index in {self._index[each] for each in self.engine.which(data[start:stop])}:
                 inside[index].append(number)
         wanted: set[Hit] = set()
         more: dict[int, int] = {}
@@ -175,7 +190,7 @@ class _Part:
         while start < stop:
             end = data.find(b"\n", start, stop)
             end = stop if end < 0 else end
-            for index in sorted({self._index[each] for each in self._engine.which(data[start:end])}):
+            for index in sorted({self._index[each] for each in self.engine.which(data[start:end])}):
                 yield Hit(start, end, index, start)
             start = end + 1
 
