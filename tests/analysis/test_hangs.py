@@ -234,3 +234,47 @@ def test_the_rank_without_a_word() -> None:
 
 def test_one_rank_s_log_alone_names_nobody() -> None:
     assert culprits(list(hangs.derive(incident(signals=[timeout(0, 9)], world_size=64)))) == {}
+
+
+def test_the_desync_report_names_the_rank() -> None:
+    text = "     [1, 5] finished collective #2, but didn't join collective #3 (count from 1)"
+    derived = list(hangs.derive(incident(signals=[signal("collective/desync-rank-behind", text, rank=0)])))
+    assert culprits(derived) == {1: "never-arrived", 5: "never-arrived"}
+    assert named(derived, "hang.sequence") == [3]
+
+
+def waits_for_id(rank: int, root: int, error: str) -> Any:
+    text = (
+        f"[{rank}] is setting up NCCL communicator and retrieving ncclUniqueId from [{root}] via c10d key-value store "
+        f"by key '0', but store->get('0') got error: {error}"
+    )
+    return signal("torch/unique-id-timeout", text, rank=rank)
+
+
+@pytest.mark.parametrize(
+    ("signals", "wanted"),
+    [
+        ([waits_for_id(1, 0, "Socket Timeout"), waits_for_id(2, 0, "Socket Timeout")], {0: "never-arrived"}),
+        ([waits_for_id(1, 0, "wait timeout after 600000ms")], {0: "never-arrived"}),
+        ([waits_for_id(1, 0, "Connection reset by peer")], {}),
+        ([waits_for_id(5, 4, "Socket Timeout"), waits_for_id(1, 0, "Socket Timeout")], {}),
+    ],
+)
+def test_the_rank_that_never_gave_its_id(signals: list[Any], wanted: dict[int, str]) -> None:
+    assert culprits(list(hangs.derive(incident(signals=signals)))) == wanted
+
+
+def test_what_is_cited_stands_at_the_line() -> None:
+    signals = [timeout(0, 57), status(0, 64, 56), status(1, 56, 56)]
+    signals = [
+        signal(
+            item.signal.signature.id,
+            f"line of {item.signal.event.rank}",
+            item.signal.event.rank,
+            item.signal.event.where.line or 1,
+            **item.signal.fields,
+        )
+        for item in signals
+    ]
+    for fact in hangs.derive(incident(signals=signals)):
+        assert fact.where.line is None or fact.text.startswith("line of ")

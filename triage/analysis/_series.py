@@ -29,11 +29,12 @@ _SCALE = {"ms": 1.0, "s": 1000.0, "us": 1e-3}
 
 @dataclass
 class Series:
-    """One rank: phase -> {step: ms}; the place where it stands."""
+    """One rank: phase -> {step: ms}; the place where it stands, and the line there when it is one."""
 
     rank: int
     where: Where
     stage: int | None = None
+    text: str = ""
     phases: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def settled(self, phase: str) -> dict[int, float]:
@@ -78,7 +79,7 @@ def _of_logs(incident: Incident) -> dict[int, Series]:
         step, rank = number(mark.fields.get("step")), mark.event.rank
         if mark.kind != "step" or step is None or rank is None:
             continue
-        one = found.setdefault(rank, Series(rank, mark.event.where))
+        one = found.setdefault(rank, Series(rank, mark.event.where, text=mark.event.text))
         if (ms := step_ms(mark)) is not None:
             one.phases["step_ms"][int(step)] = ms
         for name, amount, unit in _PHASE.findall(mark.event.text.lower()):

@@ -13,7 +13,7 @@ class Stall:
     """A hang: its kind, the ranks at fault (empty when none is), the operation that the others wait in.
 
     places: where each culprit's own state stands; why: one line for each culprit.
-    evidence: places that prove it with what they say, best first.
+    evidence: places that prove it with the text that stands there (empty for binary sources), best first.
     """
 
     kind: str

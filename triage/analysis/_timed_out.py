@@ -21,6 +21,7 @@ class Line:
     """What one rank's watchdog said of one group; -1 counters are none yet, None is not said."""
 
     where: Where
+    text: str = ""
     seq: int | None = None
     op: str | None = None
     sizes: tuple[Scalar, Scalar] = (None, None)
@@ -49,7 +50,8 @@ def _groups(incident: Incident) -> dict[str, dict[int, Line]]:
         rank = _rank(placed)
         if rank is not None:
             group = _group(placed)
-            line = found[group].setdefault(rank, Line(placed.signal.event.where))
+            event = placed.signal.event
+            line = found[group].setdefault(rank, Line(event.where, event.text))
             _read(line, placed)
     return found
 
@@ -72,7 +74,7 @@ def _read(line: Line, placed: Placed) -> None:
     """The timeout names the operation, the status the counters; the first of each counts, later ones repeat."""
     fields = placed.signal.fields
     if placed.signal.signature.id == _TIMEOUT and line.op is None:
-        line.where = placed.signal.event.where
+        line.where, line.text = placed.signal.event.where, placed.signal.event.text
         line.op = str(fields["op"]) if fields.get("op") else None
         line.sizes = (fields.get("numel_in"), fields.get("numel_out"))
         line.seq = _count(fields.get("seq"))
@@ -155,9 +157,10 @@ def _told(
 ) -> Stall:
     waiting = sorted(rank for rank, line in lines.items() if line.seq is not None and rank not in ranks)
     op = next((lines[rank].op for rank in waiting if lines[rank].op), None)
+    shown = [*(rank for rank in ranks if rank in lines), *waiting][:SHOWN]
     return Stall(
         kind=kind, culprits=tuple(ranks), op=op, seq=seq, group=name, waiting=len(waiting),
         summary=f"{len(waiting)} ranks timed out in {op or 'a collective'}",
         places={rank: lines[rank].where for rank in ranks if rank in lines}, why=why,
-        evidence=tuple((lines[rank].where, "") for rank in [*[r for r in ranks if r in lines], *waiting][:SHOWN]),
+        evidence=tuple((lines[rank].where, lines[rank].text) for rank in shown),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which rank holds a hung collective up, and how: from flight recorder dumps, NCCL RAS samples and watchdog lines.
+"""Which rank holds a hung collective up, and how: from flight recorder dumps, NCCL RAS, and what logs say of it.
 
 hang.culprit        one a rank (entity rank):
                     never-arrived | rank-dead | gpu-dead | mismatch | order-inversion | uneven-work
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triage.analysis import _dumped, _launched, _timed_out
+from triage.analysis import _dumped, _launched, _reported, _timed_out
 from triage.analysis._stall import Stall
 from triage.model.base import Value
 from triage.model.event import Fact, Where
@@ -24,7 +24,7 @@ from triage.model.incident import Incident
 
 def derive(incident: Incident) -> Iterator[Fact]:
     """Facts about the hang, if there is one and it can be told."""
-    found = [stall for source in (_dumped, _launched, _timed_out) if (stall := source.stall(incident))]
+    found = [stall for source in (_dumped, _launched, _reported, _timed_out) if (stall := source.stall(incident))]
     stall = next((item for item in found if item.culprits), found[0] if found else None)
     if stall is not None:
         yield from _culprits(incident, _finished_early(incident, stall))
@@ -49,7 +49,7 @@ def _culprits(incident: Incident, stall: Stall) -> Iterator[Fact]:
         evidence = tuple(dict.fromkeys([own, *_places(stall)]))
         values = {"hang.culprit": stall.kind, "hang.explained": "yes" if _explained(incident, rank) else "no"}
         for name, value in values.items():
-            text = stall.why.get(rank, "")
+            text = dict(stall.evidence).get(own) or stall.why.get(rank, "")  # what is cited must stand there
             yield Fact(name=name, value=value, where=own, entity={"rank": rank}, text=text, evidence=evidence)
 
 
@@ -80,4 +80,5 @@ def _whole(stall: Stall) -> Iterator[Fact]:
     places = _places(stall)
     for name, value in values.items():
         if value is not None:
-            yield Fact(name=name, value=value, where=places[0], text=stall.summary, evidence=places)
+            text = dict(stall.evidence).get(places[0]) or stall.summary
+            yield Fact(name=name, value=value, where=places[0], text=text, evidence=places)

@@ -32,12 +32,13 @@ _LOSS = re.compile(
 
 @dataclass(frozen=True)
 class Point:
-    """One line: step, loss (NaN and infinity as such), loss scale when it has one, where."""
+    """One line: step, loss (NaN and infinity as such), loss scale when it has one, where, the line there."""
 
     step: int
     loss: float | None
     scale: float | None
     where: Where
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def derive(incident: Incident) -> Iterator[Fact]:
     if not found:
         return
     worst = min(found, key=lambda item: (_ORDER.index(item.kind), item.at.step, item.at.where.file))
-    where, text = worst.at.where, f"{worst.kind} from step {worst.at.step}"
+    where, text = worst.at.where, worst.at.text or f"{worst.kind} from step {worst.at.step}"
     values: dict[str, Value] = {
         "loss.verdict": worst.kind, "loss.since_step": worst.at.step,
         "loss.before": worst.before, "loss.peak": worst.peak,
@@ -77,7 +78,8 @@ def _curves(incident: Incident) -> list[list[Point]]:
         told = mark.fields.get("loss")
         named = _LOSS.search(mark.event.text) if told is None else None
         value = _float(named.group(1) if named else told)
-        point = Point(int(step), value, float(scale.group(1)) if scale else None, mark.event.where)
+        number = float(scale.group(1)) if scale else None
+        point = Point(int(step), value, number, mark.event.where, mark.event.text)
         curves[mark.event.where.file, mark.event.rank][int(step)] = point
     for fact in incident.facts:
         if fact.name == "steps.series.loss" and isinstance(fact.value, list):

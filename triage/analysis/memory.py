@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from triage.analysis._messages import Shortage, shortage
 from triage.analysis._series import Series, series
 from triage.model.base import Scalar, Value
-from triage.model.event import Event, Fact, Where
+from triage.model.event import Event, Fact
 from triage.model.incident import Incident
 
 FRAGMENTED = 0.10  # of what the allocator holds
@@ -40,7 +40,7 @@ def derive(incident: Incident) -> Iterator[Fact]:
         if key in told:
             continue
         told.add(key)
-        yield from _judged(event.where, entity, found, growth.get(event.rank), snapshots.get(found.gpu or 0, {}))
+        yield from _judged(event, entity, found, growth.get(event.rank), snapshots.get(found.gpu or 0, {}))
     if not told:
         for gpu, facts in sorted(snapshots.items()):
             yield from _from_snapshot(gpu, facts)
@@ -61,8 +61,9 @@ def _shortages(incident: Incident) -> Iterator[tuple[Event, Shortage]]:
 
 
 def _judged(
-    where: Where, entity: dict[str, Scalar], found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]
+    event: Event, entity: dict[str, Scalar], found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]
 ) -> Iterator[Fact]:
+    where = event.where
     values: dict[str, Value] = {
         "oom.tried": found.tried, "oom.total": found.total, "oom.free": found.free, "oom.allocated": found.allocated,
         "oom.unallocated": found.unallocated, "oom.in_use": found.in_use, "oom.foreign": found.foreign,
@@ -71,11 +72,12 @@ def _judged(
     }  # fmt: skip
     for name, value in values.items():
         if value is not None:
-            yield Fact(name=name, value=value, where=where, entity=entity, evidence=(where,))
+            yield Fact(name=name, value=value, where=where, entity=entity, text=event.text, evidence=(where,))
     kind, why = _verdict(found, growth, snapshot)
     if kind:
+        text = event.text if where.line is not None else why  # what is cited must stand there
         places = [where, *(fact.where for fact in list(snapshot.values())[:1]), *([growth.where] if growth else [])]
-        yield Fact(name="oom.verdict", value=kind, where=where, entity=entity, text=why, evidence=tuple(places))
+        yield Fact(name="oom.verdict", value=kind, where=where, entity=entity, text=text, evidence=tuple(places))
 
 
 def _verdict(found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]) -> tuple[str | None, str]:

@@ -40,7 +40,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
     found = [change for curve in _curves(incident) if (change := _change(curve))]
     if found:
         worst = max(found, key=lambda change: (change.ratio, change.where.file))
-        text = f"steps take {worst.ratio:.2f} times as long from step {worst.step} on"
+        lines = {mark.event.where: mark.event.text for mark in incident.marks}
+        text = lines.get(worst.where) or f"steps take {worst.ratio:.2f} times as long from step {worst.step} on"
         for name, value in (("steps.change", round(worst.ratio, 4)), ("steps.change_step", worst.step)):
             yield Fact(name=name, value=value, where=worst.where, text=text, evidence=(worst.where,))
     yield from _data_share(series(incident))
@@ -124,10 +125,14 @@ def _data_share(ranks: list[Series]) -> Iterator[Fact]:
         data, whole = one.settled("data_ms"), one.settled("step_ms")
         told = [data[step] / whole[step] for step in data if whole.get(step, 0) > 0 and not math.isnan(data[step])]
         if len(told) >= FEW:
-            shares.append((min(statistics.median(told), 1.0), one.where))
+            shares.append((min(statistics.median(told), 1.0), one.where, one.text))
     if not shares:
         return
-    value = min(shares, key=lambda item: item[0])[0] if len(shares) < 3 else statistics.median(s for s, _ in shares)
-    where = max(shares, key=lambda item: item[0])[1]
-    text = f"input takes {100 * value:.0f} % of the step"
+    value = (
+        min(shares, key=lambda item: item[0])[0]
+        if len(shares) < 3
+        else statistics.median(share for share, _, _ in shares)
+    )
+    where, line = max(shares, key=lambda item: item[0])[1:]
+    text = line or f"input takes {100 * value:.0f} % of the step"
     yield Fact(name="steps.data_share", value=round(value, 4), where=where, text=text, evidence=(where,))

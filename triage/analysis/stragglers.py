@@ -136,6 +136,7 @@ def _facts(item: Late) -> Iterator[Fact]:
         f"rank {item.one.rank}: {item.phase.removesuffix('_ms')} takes {item.ratio:.2f} times its peers' median "
         f"since step {item.since}, {100 * item.cost:.0f} % of the step"
     )
+    text = item.one.text or text  # what is cited must stand there
     values: dict[str, Value] = {
         "straggler.culprit": _KINDS[item.phase], "straggler.ratio": round(min(item.ratio, 1e6), 3),
         "straggler.since_step": item.since, "straggler.cost_share": round(item.cost, 3),
@@ -157,5 +158,8 @@ def _imbalance(ranks: list[Series]) -> Iterator[Fact]:
     if len(shares) >= STEPS and len(slowest) > 1:
         value = round(statistics.median(shares), 4)
         where = ranks[0].where
-        text = f"the slowest of the ranks changes and exceeds their mean by {100 * value:.0f} % in the median step"
+        text = (
+            ranks[0].text
+            or f"the slowest of the ranks changes and exceeds their mean by {100 * value:.0f} % in the median step"
+        )
         yield Fact(name="steps.imbalance", value=value, where=where, text=text, evidence=(where,))

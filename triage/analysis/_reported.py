@@ -1,0 +1,64 @@
+"""The hang as messages name it themselves: torch's desync report, and ranks that wait for the NCCL id of another."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from triage.analysis._stall import Stall
+from triage.model.event import Event
+from triage.model.incident import Incident
+
+MANY = 8
+_BEHIND = re.compile(
+    r"\[(?P<ranks>\d{1,7}(?:, ?\d{1,7}){0,64})\] (?:finished|joined)[^\n]{0,80}"
+    r"didn't join collective #(?P<seq>\d{1,12})"
+)
+_ID = re.compile(
+    r"\[(?P<waiting>\d{1,7})\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from "
+    r"\[(?P<root>\d{1,7})\][^\n]{0,300}(?:time|Time)[- ]?d?[- ]?out"
+)
+
+
+def stall(incident: Incident) -> Stall | None:
+    """Ranks that the report says did not join, else the rank for whose id the others waited until they timed out."""
+    events = [placed.signal.event for placed in incident.signals if placed.episode == incident.answered]
+    return _not_joined(events) or _no_id(events)
+
+
+def _lines(events: list[Event], expression: re.Pattern[str]) -> Iterator[tuple[Event, re.Match[str]]]:
+    for event in events:
+        if found := expression.search(event.text):
+            yield event, found
+
+
+def _not_joined(events: list[Event]) -> Stall | None:
+    told: dict[int, tuple[Event, int]] = {}
+    for event, found in _lines(events, _BEHIND):
+        for rank in found.group("ranks").split(","):
+            told.setdefault(int(rank), (event, int(found.group("seq"))))
+    if not told or len(told) > MANY:
+        return None
+    places = {rank: event.where for rank, (event, _) in told.items()}
+    evidence = tuple({event.where: event.text for event, _ in told.values()}.items())
+    seq = min(number for _, number in told.values())
+    return Stall(
+        kind="never-arrived", culprits=tuple(sorted(told)), seq=seq, summary=evidence[0][1], places=places,
+        evidence=evidence,
+    )  # fmt: skip
+
+
+def _no_id(events: list[Event]) -> Stall | None:
+    """Only rank 0 of the whole job: numbers count within a group, so they must be those that the lines' prefixes say."""
+    found = list(_lines(events, _ID))
+    roots = Counter(int(match.group("root")) for _, match in found)
+    waiting = {int(match.group("waiting")) for _, match in found}
+    local = any(event.rank not in (None, int(match.group("waiting"))) for event, match in found)
+    if set(roots) != {0} or 0 in waiting or local:
+        return None
+    evidence = tuple({event.where: event.text for event, _ in found}.items())[:MANY]
+    return Stall(
+        kind="never-arrived", culprits=(0,), waiting=len(waiting), summary=evidence[0][1],
+        why={0: f"{len(waiting)} ranks waited for the id that rank 0 publishes"}, evidence=evidence,
+    )  # fmt: skip
