@@ -28,6 +28,7 @@ def build(
     summaries: Sequence[Summary] = (),
 ) -> Incident:
     """Everything known, placed in time and episode and joined by cause edges."""
+    signals = _ranked(signals, marks, facts)
     who = identity.identify(files, signals, marks, facts)
     time = clocks.line_up(signals, marks, facts)
     found = episodes.find(files, signals, marks, time.at)
@@ -127,6 +128,22 @@ def _window(
     ]
     times = [seconds for seconds in [*said, *own] if seconds is not None]
     return (min(times), max(times)) if len(times) > 1 else (None, None)
+
+
+def _ranked(signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact]) -> list[Signal]:
+    """srun numbers its tasks. With one task a node, as for torchrun, that number is not the rank of anything."""
+    tasks = [fact.value for fact in facts if fact.name == "slurm.job.tasks" and isinstance(fact.value, int)]
+    sizes = [
+        size for mark in marks for key in ("nranks", "world_size") if isinstance(size := mark.fields.get(key), int)
+    ]
+    if not tasks or not sizes or max(tasks) >= max(sizes):
+        return list(signals)
+    return [
+        msgspec.structs.replace(signal, entity={key: value for key, value in signal.entity.items() if key != "rank"})
+        if signal.event.source == "slurm"
+        else signal
+        for signal in signals
+    ]
 
 
 class _Last(msgspec.Struct):

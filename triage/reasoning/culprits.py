@@ -22,12 +22,16 @@ def name(incident: Incident, candidate: Candidate) -> list[Culprit]:
     named = _of_leaf(incident, candidate)
     if named:
         return named
-    items = _near_first(incident, _own(incident, candidate))
+    own = _own(incident, candidate)
+    items = _near_first(incident, own)
     entities = [item.signal.entity for item in items]
-    if everywhere(incident, items):
+    if everywhere(incident, [incident.signals[index] for index in own]):
         entities = _shared(incident, candidate.cause.blame, entities)
     elif candidate.cause.blame == "storage":
-        entities = [{key: each.get(key) for key in ("node", "mount", "rank")} for each in entities]
+        several = len({each.get("node") for each in entities}) > 1  # what several nodes miss is not one of them
+        entities = [
+            {key: each.get(key) for key in (("mount",) if several else ("node", "mount", "rank"))} for each in entities
+        ]
     return _distinct(entities, items)
 
 
