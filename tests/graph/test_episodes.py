@@ -50,6 +50,7 @@ def test_attempt_folders_are_episodes() -> None:
 
 def test_another_nodes_log_is_placed_by_time() -> None:
     marks = [restart(20, at=2000.0)]
-    crashes = [signal(CRASH, event(line=10, at=1000.0)), signal(CRASH, event("b.log", 3, at=1001.0)), signal(CRASH, event("b.log", 9, at=3000.0))]  # fmt: skip
+    places = [("a.log", 10, 1000.0), ("b.log", 3, 1001.0), ("b.log", 9, 3000.0)]
+    crashes = [signal(CRASH, event(file, line, at=at)) for file, line, at in places]
     built = incident(crashes, marks)
     assert [item.episode for item in built.signals] == [0, 0, 1]

@@ -33,10 +33,16 @@ def test_a_sub_group_does_not_rename_ranks() -> None:
 
 
 def test_nvidia_smi_gives_the_index_behind_a_local_rank() -> None:
+    where = Where(file="smi")
     facts = [
-        Fact(name="gpu.index", value=index, where=Where(file="s"), entity={"node": "n1", "gpu": index, "pci": pci, "uuid": f"GPU-{index}"})
+        Fact(
+            name="gpu.index",
+            value=index,
+            where=where,
+            entity={"node": "n1", "gpu": index, "pci": pci, "uuid": f"GPU-{index}"},
+        )
         for index, pci in enumerate(["0000:1b:00", "0000:43:00"])
-    ]  # fmt: skip
+    ]
     files = [File(path="n1/rank5.log", size=1, node="n1", rank=5, local_rank=1)]
     rank = identify(files, [], [], facts).ranks[5]
     assert (rank.gpu, rank.pci, rank.uuid) == (1, "0000:43:00", "GPU-1")
@@ -51,7 +57,13 @@ def test_a_process_id_names_its_rank_on_its_node_only() -> None:
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("9b000", "0000:9b:00"), ("1000", "0000:01:00"), ("1009b000", "0100:9b:00"), ("0000:3B:00.0", "0000:3b:00"), ("c1000", "0000:c1:00")],
-)  # fmt: skip
+    [
+        ("9b000", "0000:9b:00"),
+        ("1000", "0000:01:00"),
+        ("1009b000", "0100:9b:00"),
+        ("0000:3B:00.0", "0000:3b:00"),
+        ("c1000", "0000:c1:00"),
+    ],
+)
 def test_bus_ids_of_nccl(text: str, address: str) -> None:
     assert bus_address(text) == address
