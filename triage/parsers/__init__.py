@@ -3,13 +3,13 @@
 A parser module has:
 
     SOURCE: str                       its own name
-    recognises(head, tail) -> int     0 no; 1 holds lines of this source; 2 is such a file (head and tail are <= 64 KiB each)
+    recognises(head, tail) -> int     0 no; 1 holds lines of this source; 2 is such a file (both up to 64 KiB)
     BEFORE, AFTER: int                lines wanted around a hit (0 when absent)
     parse(window) -> Event            text sources: the message at the hit, its continuation lines joined
     MARKS: ((kind, regex), ...)       lines worth sampling (see `Mark`); named groups become its fields
     facts(document) -> Iterator[Fact] structured sources: the values, names listed in the module's docstring
 
-Files whose name starts with an underscore are shared by parsers and are no sources. Nothing else has to be edited to add one.
+Files whose name starts with an underscore are shared by parsers and are no sources.
 """
 
 from __future__ import annotations
