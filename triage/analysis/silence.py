@@ -1,6 +1,6 @@
 """Who said nothing: nodes of the allocation without any evidence, while the others failed.
 
-Facts: silence.node (one for each silent node, entity {node}, value: why it counts as silent) and their number, silence.nodes.
+Facts: silence.node (one for each silent node, entity {node}, value: why it counts as silent); silence.nodes (how many).
 Silence is no proof of anything: a collector may have failed there. It is a suspect only beside failures elsewhere.
 """
 
