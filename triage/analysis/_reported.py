@@ -50,7 +50,7 @@ def _not_joined(events: list[Event]) -> Stall | None:
 
 
 def _no_id(events: list[Event]) -> Stall | None:
-    """Only rank 0 of the whole job: numbers count within a group, so they must be those that the lines' prefixes say."""
+    """Only rank 0 of the whole job: numbers count within a group, so they must be those of the lines' prefixes."""
     found = list(_lines(events, _ID))
     roots = Counter(int(match.group("root")) for _, match in found)
     waiting = {int(match.group("waiting")) for _, match in found}
