@@ -16,6 +16,7 @@ from triage.model.summary import Summary
 BEFORE_S = 300.0  # a kernel event this long before the job's first line may still be its own (prolog, start-up)
 AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
 PROGRESS_S = 120.0  # steps of another file this long after a survivable signal make it noise
+READINGS = frozenset({"nvidia_smi", "gpu", "nvlink"})  # a reading says how it was then, not since when
 FAILURES = frozenset({"error", "fatal"})
 
 
@@ -98,6 +99,8 @@ def _place(
     window: tuple[float | None, float | None],
 ) -> Placed:
     at, uncertainty = time.at(signal.event)
+    if signal.event.source in READINGS:
+        at = None
     ran = signal.fields.get("ran_ms")
     if at is not None and isinstance(ran, int | float):
         at -= ran / 1000  # a timeout happened when it began
