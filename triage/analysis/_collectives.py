@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from triage.model.event import Fact, Where
@@ -51,7 +52,7 @@ class Group:
     members: frozenset[int] = frozenset()
     seats: dict[int, Seat] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def point_to_point(self) -> bool:
         """Counters mix sends with collectives: not comparable between ranks."""
         return any(seat.point_to_point for seat in self.seats.values())
@@ -70,10 +71,20 @@ class Table:
     dumped: set[int]
     unreadable: set[int]
 
+    @cached_property
+    def _waiting(self) -> dict[int, list[tuple[Group, Seat]]]:
+        found: dict[int, list[tuple[Group, Seat]]] = defaultdict(list)
+        for group in self.groups:
+            for rank, seat in group.seats.items():
+                if seat.waiting:
+                    found[rank].append((group, seat))
+        for pairs in found.values():
+            pairs.sort(key=lambda pair: (pair[1].order is None, pair[1].order or 0, pair[0].name))
+        return dict(found)
+
     def waiting(self, rank: int) -> list[tuple[Group, Seat]]:
         """Where the rank has unfinished operations, the oldest first."""
-        found = [(group, seat) for group in self.groups if (seat := group.seats.get(rank)) and seat.waiting]
-        return sorted(found, key=lambda pair: (pair[1].order is None, pair[1].order or 0, pair[0].name))
+        return self._waiting.get(rank, [])
 
 
 def table(incident: Incident) -> Table:
@@ -93,9 +104,15 @@ def table(incident: Incident) -> Table:
 
 def _grouped(values: dict[tuple[int, str], dict[str, Fact]]) -> list[Group]:
     groups: dict[tuple[str, frozenset[int]], Group] = {}
+    none: frozenset[int] = frozenset()
+    sets: dict[int, frozenset[int]] = {}  # by the list itself: dumps of one job share it
     for (rank, name), facts in sorted(values.items()):
         told = facts["group.ranks"].value if "group.ranks" in facts else None
-        members = frozenset(item for item in told if isinstance(item, int)) if isinstance(told, list) else frozenset()
+        if id(told) not in sets:
+            sets[id(told)] = (
+                frozenset(item for item in told if isinstance(item, int)) if isinstance(told, list) else none
+            )
+        members = sets[id(told)]
         group = groups.setdefault((name, members), Group(name, members=members))
         desc = facts["group.desc"].value if "group.desc" in facts else None
         group.desc = desc if isinstance(desc, str) else group.desc

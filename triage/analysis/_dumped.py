@@ -87,7 +87,7 @@ def _blamed(found: Table, end: Ends, kind: str, ranks: frozenset[int]) -> Stall 
     waiter = _seat(found, shown.group, shown.waiter) if shown else None
     group = next((g for g in found.groups if shown and g.name == shown.group and shown.waiter in g.seats), None)
     why = {rank: _why(found, end, rank, kind) for rank in ranks}
-    places = {rank: _own_place(found, rank) for rank in ranks if rank in found.dumped}
+    places = {rank: _own_place(found, rank, end) for rank in ranks if rank in found.dumped}
     waiters = dict.fromkeys(wait.waiter for wait in direct)
     return Stall(
         kind=kind, culprits=tuple(sorted(ranks)), op=waiter.op if waiter else None, seq=shown.seq if shown else None,
@@ -130,9 +130,14 @@ def _seat(found: Table, group: str, rank: int) -> Seat | None:
     return next((g.seats[rank] for g in found.groups if g.name == group and rank in g.seats), None)
 
 
-def _own_place(found: Table, rank: int) -> Where:
+def _own_place(found: Table, rank: int, end: Ends | None = None) -> Where:
+    """Its oldest unfinished operation; of a rank without one the group in which the others wait for it."""
     waiting = found.waiting(rank)
-    group, seat = waiting[0] if waiting else next((g, g.seats[rank]) for g in found.groups if rank in g.seats)
+    if waiting:
+        return _place(waiting[0][1], waiting[0][0])
+    names = {wait.group for wait in end.waits if wait.awaited == rank} if end else set()
+    seats = [(group, group.seats[rank]) for group in found.groups if rank in group.seats]
+    group, seat = next((pair for pair in seats if pair[0].name in names), seats[0])
     return _place(seat, group)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from triage.analysis._collectives import Group, Seat, Table, rooted
 
+QUEUED = 64  # edges of one operation to ranks that are stuck themselves: enough to follow
 CLOCKS = 0.002  # seconds that clocks of nodes may differ, in times that dumps give in ns
 
 
@@ -38,29 +39,35 @@ class Ends:
 
 
 def waits(table: Table) -> list[Wait]:
-    """All edges, from each rank's oldest unfinished operation."""
+    """Edges from each rank's oldest unfinished operation; of members queued behind another the first QUEUED only."""
     found: list[Wait] = []
+    awaited: dict[tuple[int, int], list[tuple[int, bool]]] = {}
     for rank in sorted(table.dumped):
-        oldest = table.waiting(rank)[:1]
-        for group, seat in oldest:
-            found += _of_peer(table, group, seat) if seat.peer is not None else _of_group(table, group, seat)
+        for group, seat in table.waiting(rank)[:1]:
+            if seat.peer is not None:
+                found += _of_peer(table, group, seat)
+            elif not (group.point_to_point and _one_sided(seat)):  # a coalesced batch does not say for whom it waits
+                seq = seat.seq if seat.seq is not None else seat.completed + 1
+                if (id(group), seq) not in awaited:
+                    awaited[id(group), seq] = _awaited(table, group, seq)
+                others = awaited[id(group), seq]
+                found += [Wait(rank, other, group.name, seq, issued) for other, issued in others if other != rank]
     return found
 
 
-def _of_group(table: Table, group: Group, seat: Seat) -> list[Wait]:
-    if group.point_to_point and seat.op is not None and _one_sided(seat):
-        return []  # a coalesced batch does not say for whom it waits
-    seq = seat.seq if seat.seq is not None else seat.completed + 1
-    found = []
-    for other in sorted(group.members - {seat.rank}):
+def _awaited(table: Table, group: Group, seq: int) -> list[tuple[int, bool]]:
+    """Members that operation `seq` waits for, and whether they have issued it and are stuck before it."""
+    absent: list[tuple[int, bool]] = []
+    queued: list[tuple[int, bool]] = []
+    for other in sorted(group.members):
         peer = group.seats.get(other)
         if other in table.unreadable or (peer is None and other in table.dumped):
             continue  # nothing is known of it here
         if peer is None or _absent(group, peer, seq):
-            found.append(Wait(seat.rank, other, group.name, seq, issued=False))
-        elif not _finished(group, peer, seq) and _behind(table, peer, group, seq):
-            found.append(Wait(seat.rank, other, group.name, seq, issued=True))
-    return found
+            absent.append((other, False))
+        elif len(queued) < QUEUED and not _finished(group, peer, seq) and _behind(table, peer, group, seq):
+            queued.append((other, True))
+    return absent + queued
 
 
 def _one_sided(seat: Seat) -> bool:

@@ -8,11 +8,11 @@ fr.enqueued, fr.started, fr.completed   sequence numbers; -1 is none yet; starte
 fr.pending          own operations not completed
 fr.p2p              true when the group carried point-to-point operations: its counters then count those too
 fr.last_op, .last_seq, .last_state, .last_sizes, .last_dtypes, .last_frame    the first operation not completed;
-                    last_frame is the innermost line outside torch; last_op carries the time at which it was issued
+                    last_frame is the innermost line outside torch; last_op carries the time of its issue
 fr.last_order       place of that operation among all that the rank issued
 fr.last_peer        the global rank that a pending send or receive waits for
-fr.transfers        `peer sends done receives done`, counts of what this rank issued to and from each peer; only when the
-                    dump holds all records since the start
+fr.transfers        `peer sends done receives done`, counts of what this rank issued to and from each peer; only when
+                    the dump holds all records since the start
 fr.recent           `seq op in-sizes out-sizes dtypes` of the operations around it, oldest first, at most RECENT
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from triage.model.base import Value
@@ -187,7 +188,16 @@ def _place_status(status: dict[Any, Any], names: dict[str, str], groups: dict[st
 
 def _members(value: Any) -> list[int]:
     """`"[0, 1, 2]"` or a list of numbers."""
-    items = value[: 8 * MEMBERS].strip("[] ()").split(",") if isinstance(value, str) else listing(value)
+    return _spelled(value[: 8 * MEMBERS]) if isinstance(value, str) else _ranks(listing(value))
+
+
+@lru_cache(maxsize=4096)
+def _spelled(members: str) -> list[int]:
+    """Thousands of dumps spell the same large group: they share one list."""
+    return _ranks(members.strip("[] ()").split(","))
+
+
+def _ranks(items: list[Any]) -> list[int]:
     numbers = [integer(item) for item in items[:MEMBERS]]
     return [item for item in numbers if item is not None and item >= 0]
 
