@@ -27,6 +27,7 @@ CASES = [
     ("2024-01-01T00:00:00.123456Z stderr F [rank3]:   File", {"rank": 3}, "  File"),
     ("[2026-08-10 03:05:11] [rank 3] step 10", {"rank": 3}, "step 10"),
     ("Jan 21 04:41:44 host7 python[123]: foo", {"node": "host7", "pid": 123}, "foo"),
+    ("[2024-02-27T21:35:28.893536Z] fa88a9df [rank=4] ||   what(): x", {"rank": 4}, "  what(): x"),
     ("> [rank2]: quoted", {"rank": 2}, "quoted"),
 ]
 PLAIN = [

@@ -110,6 +110,24 @@ def test_recognised_by_what_it_says_and_not_by_its_name() -> None:
     assert torch_log.recognises(quiet, quiet) == 0
 
 
+def test_a_drawn_traceback_is_joined() -> None:
+    lines = [
+        "╭───────────── Traceback (most recent call last) ─────────────╮",
+        "│ /workspace/train.py:91 in main                               │",
+        "│ ❱ 91     x = batch['input_ids']                              │",
+        "╰──────────────────────────────────────────────────────────────╯",
+        "KeyError: 'input_ids'",
+        "2026-05-01 10:00:00,123 INFO bye",
+    ]
+    found = event_at(torch_log, lines, "KeyError")
+    assert found.body == "\n".join(lines[:5])
+
+
+def test_the_rank_behind_a_progress_bar() -> None:
+    line = " 10%|# | 1021/100000 [45:39<51:20:53, 1.87s/it][rank2]:[E723 01:58:45.5 ProcessGroupNCCL.cpp:632] Watchdog"
+    assert event_at(torch_log, [line], "Watchdog").rank == 2
+
+
 def test_endless_messages_are_cut() -> None:
     lines = ["Traceback (most recent call last):", *['  File "a.py", line 1, in f' for _ in range(5000)]]
     found = event_at(torch_log, lines, "Traceback")

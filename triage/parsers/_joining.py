@@ -21,6 +21,16 @@ _MESSAGE = 60  # lines that a message may go on after the exception's own line
 GLOG = re.compile(r"\[?[EWIFC](?:\d{3,8} \d\d:\d\d:\d\d\.\d+ | )\s?(?:\d+ )?[\w./-]+:\d+\]|\[[EWIF] [\w./-]+:\d+\]")
 TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception", "from user code:")
+_FRAMED = (
+    " ",
+    "\t",
+    "│",
+    "╭",
+    "╰",
+    "❱",
+    "|",
+    "+",
+)  # what frames begin with, also as `rich` and exception groups draw them
 _RULE = re.compile(r"\s{0,3}(?:={20,}|\*{20,})\s*$")
 _DASHES = re.compile(r"\s{0,3}-{20,}\s*$")
 _FRAME = re.compile(r"frame #\d+:|\s*#\d+ |Exception raised from |C\+\+ CapturedTraceback|\s*\(no backtrace avail")
@@ -150,7 +160,7 @@ def _traceback(lines: Lines, start: int) -> list[tuple[int, str]]:
                 break
             indent, after, chain = text.find("Traceback"), 0, 0
             indent = indent if not text[:indent].strip() else 0
-        elif not after and not text[indent:].startswith((" ", "\t")):
+        elif not after and not text[indent:].startswith(_FRAMED):
             after = 0 if not text.strip() else 1
         elif after:
             chain = chain or int(text.startswith(_CHAINED))

@@ -52,6 +52,7 @@ _CONTAINERS = (
 # Each takes one prefix off the head; the named groups say what it names.
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("[", re.compile(r"\[rank ?(?P<rank>\d{1,6})\](?::\s?|\s)")),
+    ("[a#", re.compile(r"(?:[0-9a-f]{8} )?\[rank=(?P<rank>\d{1,6})\] \|\| ?")),
     ("[", re.compile(r"\[(?:[^\]\s,]{0,80}[,@ ])?(?:\d{1,9},)?(?P<rank>\d{1,6})\]<std(?:out|err|diag)>:?\s?")),
     ("[", re.compile(r"\[pod/(?P<node>[\w.-]{1,120})/[\w.-]{1,80}\]\s?")),
     ("[", re.compile(r"\[(?:node|host)[-_ ]?(?:[\w.-]*?)(?P<task>\d{1,5})\]:\s?")),
@@ -107,7 +108,7 @@ def _match(line: str, at: int) -> re.Match[str] | None:
     first = line[begin : begin + 1]
     kind = "#" if first.isdigit() else first if first in "[(" else "a"
     for key, form in _FORMS:
-        if (key == kind or (key == "s" and first == "s")) and (match := form.match(line, begin, at + _HEAD)):
+        if (kind in key or (key == "s" and first == "s")) and (match := form.match(line, begin, at + _HEAD)):
             return match
     return None
 

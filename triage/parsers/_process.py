@@ -15,6 +15,7 @@ BODY = 40_000  # characters of a joined message that an Event keeps
 # How messages name their own rank: `[Rank 3] ...`, `[PG ID 1 PG GUID 0(default_pg) Rank 3] ...`, `[rank=3]`,
 # `[rank: 3] Seed set`, `Rank 3: ...`, `rank 3 | ...`.
 _SAYS_RANK = (
+    re.compile(r"\[rank(?P<rank>\d{1,6})\]:"),
     re.compile(r"\[(?:PG [^\]\n]{0,120}? )?[Rr]ank[ :=]{1,2}(?P<rank>\d{1,6})\]"),
     re.compile(r"^\s{0,4}(?:global )?[Rr]ank[ _:=]{1,2}(?P<rank>\d{1,6})[:,|\]]"),
     re.compile(r"^\s{0,4}rank\s{0,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)"),
