@@ -9,18 +9,22 @@ from collections.abc import Sequence
 
 from triage import analysis, content
 from triage.bundle.opening import Evidence, open_evidence
+from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
 from triage.matching.loading import catalogue
 from triage.matching.matcher import match, match_facts
 from triage.model.bundle import Document, File, Gap
 from triage.model.event import Fact
 from triage.model.incident import Incident
+from triage.model.pictures import Pictures
 from triage.model.report import Report
 from triage.parsers import parser, parsers, recognise
 from triage.reasoning import hypotheses, loading, verdict
 from triage.reasoning.questions import View
 from triage.reasoning.walking import walks
 from triage.report.contract import assemble
+from triage.report.excerpts import cited, excerpts
+from triage.report.pictures import draw
 
 DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
 
@@ -30,6 +34,18 @@ def explain(paths: Sequence[str]) -> Report:
     with open_evidence(list(paths), recognise=recognise) as evidence:
         incident = understand(evidence)
     return reason(incident)
+
+
+def illustrate(paths: Sequence[str]) -> tuple[Report, Pictures]:
+    """Paths to a report and to what its page draws. Raises as `explain` does."""
+    with open_evidence(list(paths), recognise=recognise) as evidence:
+        incident = understand(evidence)
+        report = reason(incident)
+        files = {file.path: file for file in evidence.files}
+        contexts = excerpts(cited(report), lambda path: evidence.chunks(files[path]) if path in files else ())
+        time = clocks.line_up([item.signal for item in incident.signals], incident.marks, incident.facts)
+        reasons = {rule.id: rule.why for rule in cascade.rules()}
+        return report, draw(incident, report, lambda event: time.at(event)[0], reasons, contexts)
 
 
 def understand(evidence: Evidence) -> Incident:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from triage.model.base import Spec
 from triage.model.bundle import Gap
+from triage.model.postmortem import PostMortem
 from triage.model.signature import Action, Check
 from triage.vocabulary import Verdict
 
@@ -132,7 +135,7 @@ class Tool(Spec, frozen=True, kw_only=True):
 
 
 class Report(Spec, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer. `postmortem` is there only when `triage report` wrote it."""
 
     schema: str
     tool: Tool
@@ -144,3 +147,4 @@ class Report(Spec, frozen=True, kw_only=True):
     entities: Entities
     bundle: BundleSummary
     notes: list[str] = []
+    postmortem: PostMortem | UnsetType = UNSET

@@ -17,6 +17,12 @@ def clean(text: str, width: int = 400) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def indented(text: str, width: int = 400) -> str:
+    """The same with its blanks kept, for lines of code and logs that are shown as they stand."""
+    line = "".join(_visible(char) for char in text[:width].expandtabs(4)).rstrip()
+    return line if len(text) <= width else line[: width - 1] + "…"
+
+
 def _visible(char: str) -> str:
     if char in "\t\n\r":
         return " "

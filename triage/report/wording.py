@@ -6,24 +6,25 @@ from collections.abc import Sequence
 
 from triage.model.report import Cited, Culprit, Hypothesis, Report
 from triage.report.clean import clean
+from triage.report.language import ENGLISH, Words
 
-VERDICTS = {
-    "diagnosed": "Diagnosed",
-    "suspected": "Suspected",
-    "inconclusive": "Inconclusive",
-    "healthy": "Healthy",
-}
 CULPRITS = 6  # culprits told one by one before they are counted
 
 
-def headline(report: Report) -> str:
+def headline(report: Report, words: Words = ENGLISH) -> str:
     """The verdict in one line."""
     if report.verdict == "healthy":
-        return "Healthy: nothing in this evidence points to a fault."
+        return words("headline.healthy")
     if not report.hypotheses:
-        return "Inconclusive: nothing here names a cause."
+        return words("headline.nothing")
     best = report.hypotheses[0]
-    return f"{VERDICTS[report.verdict]}: {clean(best.title)} ({best.cause}, confidence {best.confidence:.2f})"
+    return words(
+        "headline",
+        verdict=words(f"verdict.{report.verdict}"),
+        title=clean(words.text(best.title)),
+        cause=best.cause,
+        confidence=f"{best.confidence:.2f}",
+    )
 
 
 def culprit(one: Culprit) -> str:
@@ -41,28 +42,55 @@ def culprit(one: Culprit) -> str:
     return ", ".join(parts)
 
 
-def culprits(all_of: Sequence[Culprit]) -> str:
+def culprits(all_of: Sequence[Culprit], words: Words = ENGLISH) -> str:
     """All culprits in one line; many are counted."""
     if not all_of:
-        return "nothing in particular (shared, or not shown by this evidence)"
+        return words("culprit.none")
     told = "; ".join(culprit(one) for one in all_of[:CULPRITS])
-    return told + (f"; and {len(all_of) - CULPRITS} more" if len(all_of) > CULPRITS else "")
+    more = len(all_of) - CULPRITS
+    return words("culprit.more", told=told, count=more) if more > 0 else told
 
 
 def place(cited: Cited) -> str:
-    """`file:line`, or `file (at)` for binary sources."""
-    name = clean(cited.file, 200)
-    if cited.line is not None:
-        return f"{name}:{cited.line}"
-    return f"{name} ({clean(cited.at, 80)})" if cited.at else name
+    """`file:line`, or the file and where in it."""
+    return where(cited.file, cited.line, cited.at)
 
 
-def unseen(report: Report, hypothesis: Hypothesis | None) -> list[str]:
+def where(file: str, line: int | None = None, at: str | None = None) -> str:
+    """`file:line`, or the file and where in it."""
+    name = clean(file, 200)
+    if line is not None:
+        return f"{name}:{line}"
+    return f"{name} ({clean(at, 80)})" if at else name
+
+
+def unseen(report: Report, hypothesis: Hypothesis | None, words: Words = ENGLISH) -> list[str]:
     """What was not seen: what the hypothesis misses, then the gaps."""
     lines = [f"{clean(each.what)} -> {clean(each.how)}" for each in (hypothesis.missing if hypothesis else [])]
     for gap in report.gaps:
-        where = gap.file or gap.node
-        lines.append(
-            f"{clean(gap.what)}: {gap.why}" + (f" ({clean(where, 120)})" if where and where not in gap.what else "")
-        )
+        named = gap.file or gap.node
+        tail = f" ({clean(named, 120)})" if named and named not in gap.what else ""
+        lines.append(f"{clean(gap.what)}: {words(f'gap.{gap.why}')}{tail}")
     return lines
+
+
+def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:
+    """What a confidence rests on: `name: value` of the weighing, in words where there are any."""
+    told = []
+    for each in why:
+        name, _, value = each.partition(": ")
+        key = f"reason.{name}"
+        told.append(words(key, value=clean(value, 60)) if words.has(key) else clean(each, 120))
+    return "; ".join(told) or "-"
+
+
+def duration(seconds: float) -> str:
+    """`43 s`, `12 min 05 s`, `3 h 07 min`, `2 d 4 h`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 172800:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -1,0 +1,133 @@
+"""What the page draws beside the report's text. Not part of the JSON contract; every part may be absent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from triage.model.base import Record
+from triage.model.event import Where
+
+State = Literal["culprit", "fault", "waits", "quiet"]
+
+
+class Point(Record, frozen=True, kw_only=True):
+    """A moment of the job, in seconds on its time line, as a person reads it, and the line that tells it."""
+
+    at: float
+    label: str
+    where: Where
+
+
+class Span(Record, frozen=True, kw_only=True):
+    """From where to where the job ran. slowed: the part of each step that a straggler costs, 0 to 1."""
+
+    ranks: int | None = None
+    start: Point | None = None
+    last_progress: Point | None = None
+    last_step: int | None = None
+    end: Point | None = None
+    first_failure: Point | None = None
+    slowed: float | None = None
+
+
+class Heat(Record, frozen=True, kw_only=True):
+    """Times of a part of the step: `levels[i][j]` is how rank `ranks[i]` at step `steps[j]` compares to the others.
+
+    levels: 0 is unknown; 1 to 15 stand on a logarithmic scale on which 8 is the median of all ranks at that step, and
+    each level is a factor of 2 ** (1/4); 1 and 15 hold all beyond. medians: ms of the median rank at each step.
+    """
+
+    phase: str
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    levels: tuple[bytes, ...]
+    medians: tuple[float, ...]
+    culprits: tuple[int, ...] = ()
+    places: dict[int, Where] = {}
+
+
+class Waiting(Record, frozen=True, kw_only=True):
+    """Ranks that wait in the same operation."""
+
+    op: str
+    seq: str
+    group: str
+    ranks: tuple[int, ...]
+    where: Where
+
+
+class Blocker(Record, frozen=True, kw_only=True):
+    """A rank that others wait for: how (the word of the fact `hang.culprit`) and the sentence that says why."""
+
+    rank: int
+    kind: str
+    why: str
+    where: Where
+
+
+class Holder(Record, frozen=True, kw_only=True):
+    """A call site that holds device memory."""
+
+    bytes: int
+    blocks: int
+    place: str
+
+
+class Memory(Record, frozen=True, kw_only=True):
+    """One device's memory by the state of its blocks, in bytes."""
+
+    gpu: str
+    where: Where
+    reserved: int
+    allocated: int
+    cached_free: int
+    split_waste: int
+    rounding: int
+    largest_free: int | None = None
+    asked: int | None = None
+    total: int | None = None
+    holders: tuple[Holder, ...] = ()
+
+
+class Seat(Record, frozen=True, kw_only=True):
+    """A place where a rank runs, or a GPU without a known rank."""
+
+    label: str
+    state: State
+    rank: int | None = None
+    note: str = ""
+
+
+class Node(Record, frozen=True, kw_only=True):
+    """A node with its seats; `note` names a link, port or mount of it that is at fault."""
+
+    name: str
+    state: State
+    seats: tuple[Seat, ...] = ()
+    note: str = ""
+
+
+class Demoted(Record, frozen=True, kw_only=True):
+    """A signal that could have been a cause and was found not to be: by which rule, and what explains it."""
+
+    signature: str
+    title: str
+    rule: str
+    by: str
+    why: str
+    where: Where
+    count: int = 1
+
+
+class Pictures(Record, frozen=True, kw_only=True):
+    """Everything drawn. titles: of the signatures seen, by id. contexts: lines around each cited line."""
+
+    span: Span = Span()
+    heat: Heat | None = None
+    waiting: tuple[Waiting, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    memory: tuple[Memory, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    demoted: tuple[Demoted, ...] = ()
+    titles: dict[str, str] = {}
+    contexts: dict[tuple[str, int], tuple[tuple[int, str], ...]] = {}
