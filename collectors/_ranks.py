@@ -1,0 +1,84 @@
+"""The job's processes on this node, from /proc: which rank each is, and its environment."""
+
+import glob
+import os
+
+MARKS = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PMIX_RANK")
+MOST = 512  # processes looked into
+
+
+class Rank(object):
+    """One process: pid, rank and local rank (or None), its environment and its command line."""
+
+    def __init__(self, pid, environment, command):
+        self.pid, self.environment, self.command = pid, environment, command
+        self.rank = _number(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+        self.local_rank = _number(environment, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+        if self.rank is None and "torchrun" not in command and "torch.distributed" not in command:
+            self.rank = _number(environment, "SLURM_PROCID")
+
+
+def processes(run):
+    """Processes of the job (or, without a job, of any distributed training); says so when it may not look."""
+    if not hasattr(run, "ranks"):
+        run.ranks = _found(run)
+    return run.ranks
+
+
+def _found(run):
+    number, found, refused = str(run.job.get("id") or ""), [], 0
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        pid = int(path.split("/")[2])
+        try:
+            with open(path, "rb") as source:
+                environment = _parsed(source.read(1 << 20))
+            with open("/proc/%d/cmdline" % pid, "rb") as source:
+                command = source.read(1 << 16).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        except OSError:
+            refused += os.path.isdir("/proc/%d" % pid)
+            continue
+        mine = environment.get("SLURM_JOB_ID") == number if number and "SLURM_JOB_ID" in environment else True
+        if mine and "MASTER_ADDR" in environment and any(mark in environment for mark in MARKS) and pid != os.getpid():
+            found.append(Rank(pid, environment, command))
+    if refused and not found and os.geteuid():
+        run.note("/proc/*/environ", denied=True)
+    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, one.pid))[:MOST]
+
+
+def values(run, *names):
+    """Distinct values that the ranks, the job and this process have for environment variables, sorted."""
+    places = [one.environment for one in processes(run)] + [run.job.get("environment") or {}, os.environ]
+    return sorted({place[name] for place in places for name in names if place.get(name)})
+
+
+def homes(run):
+    """Home folders of the job's user and of the ranks."""
+    return sorted(set(values(run, "HOME") + ([run.job["home"]] if run.job.get("home") else [])))
+
+
+def folders(run):
+    """Where ranks work: their current folders, and the job's."""
+    found = set([run.job["workdir"]] if run.job.get("workdir") else [])
+    for one in processes(run):
+        try:
+            found.add(os.readlink("/proc/%d/cwd" % one.pid))
+        except OSError:
+            continue
+    return sorted(folder for folder in found if folder != "/")
+
+
+def per_node(run, pattern):
+    """A pattern with {node} filled in."""
+    return pattern.replace("{node}", run.node).replace("{host}", os.uname()[1])
+
+
+def _parsed(data):
+    pairs = (item.split(b"=", 1) for item in data.split(b"\0") if b"=" in item)
+    return {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, value in pairs}
+
+
+def _number(environment, *names):
+    for name in names:
+        if environment.get(name, "").isdigit():
+            return int(environment[name])
+    return None
