@@ -41,9 +41,19 @@ def files(folder: str) -> list[Path]:
 
 def digest() -> str:
     """SHA-256 over all signatures, playbooks and data files: names and bytes."""
+    return _digest([*files("signatures"), *files("playbooks"), *sorted((_PACKAGE / "data").glob("*.yaml"))])
+
+
+def fingerprint(folder: str) -> str:
+    """SHA-256 over one content folder: the names that stand for identities, and the bytes."""
+    return _digest(files(folder), parents=True)
+
+
+def _digest(paths: list[Path], parents: bool = False) -> str:
     total = hashlib.sha256()
-    for path in [*files("signatures"), *files("playbooks"), *sorted((_PACKAGE / "data").glob("*.yaml"))]:
-        total.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in paths:
+        name = f"{path.parent.name}/{path.name}" if parents else path.name
+        total.update(name.encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
 
 
