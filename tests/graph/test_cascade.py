@@ -50,6 +50,12 @@ def test_without_times_the_order_of_lines_in_one_file_decides() -> None:
     assert (before.effect_of, after.effect_of) == ((0,), ())
 
 
+def test_a_timeout_opens_the_window_when_its_wait_began() -> None:
+    kernel = signal(XID79, event("k.log", 1, at=1000.0, source="kernel_log"))
+    late = [signal(TIMEOUT, event("rank0.log", line, at=2801.0), {"ran_ms": 1800000}) for line in (1, 2)]
+    assert incident([kernel, *late]).signals[0].rule is None
+
+
 def test_steps_after_a_survivable_signal_make_it_noise() -> None:
     retry = signature("network/retry", progress="survivable")
     told = incident([signal(retry, event(line=5))], [step(10, event(line=9))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 
+import msgspec
 from making import event, signal, signature, step
 
 from triage.graph.clocks import Clocks, line_up
@@ -64,3 +65,23 @@ def test_time_of_day_takes_the_date_of_the_evidence_and_boot_time_stays_unknown(
     assert clocks.absolute(Stamp(seconds=43200.0, kind="clock")) == NOON
     assert clocks.absolute(Stamp(seconds=43200.0, kind="boot")) is None
     assert Clocks(offsets={}, reference=None).absolute(Stamp(seconds=5.0, kind="clock")) is None
+
+
+def test_clocks_without_a_zone_are_in_the_one_that_other_stamps_name() -> None:
+    kernel = step(1, event(at=NOON, node="a"))
+    kernel = msgspec.structs.replace(
+        kernel, event=msgspec.structs.replace(kernel.event, time=Stamp(seconds=NOON, kind="utc", east=7200))
+    )
+    clocks = line_up([], [kernel])
+    assert clocks.absolute(Stamp(seconds=NOON + 7200, kind="local")) == NOON
+    assert clocks.absolute(Stamp(seconds=43200.0 + 7200, kind="clock")) == NOON
+
+
+def test_zones_that_disagree_move_nothing() -> None:
+    zones = [Stamp(seconds=NOON, kind="utc", east=east) for east in (0, 7200)]
+    marks = [step(1, event(at=NOON)), step(2, event(at=NOON))]
+    marks = [
+        msgspec.structs.replace(mark, event=msgspec.structs.replace(mark.event, time=zone))
+        for mark, zone in zip(marks, zones, strict=True)
+    ]
+    assert line_up([], marks).absolute(Stamp(seconds=NOON, kind="local")) == NOON

@@ -53,6 +53,13 @@ def test_a_process_id_names_its_rank_on_its_node_only() -> None:
     who = identify([], [signal(failed, event(node="n1"), {"pid": 4021}, rank=3)], [], [])
     assert who.of({"node": "n1", "pid": 4021})["rank"] == 3
     assert "rank" not in who.of({"node": "n2", "pid": 4021})
+    assert who.of({"pid": 4021})["rank"] == 3
+
+
+def test_a_log_without_host_name_does_not_choose_between_two_nodes_processes() -> None:
+    failed = signature("torch/elastic-root-cause", role="consequence")
+    both = [signal(failed, event(node=f"n{rank}"), {"pid": 4021}, rank=rank) for rank in (3, 4)]
+    assert "rank" not in identify([], both, [], []).of({"pid": 4021})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from making import event, incident, signal, signature, step
 
 from triage.model.bundle import File
-from triage.model.event import Fact, Mark, Where
+from triage.model.event import Fact, Mark, Signal, Where
 from triage.model.incident import Incident
 from triage.model.report import Hypothesis
 from triage.model.summary import Summary
@@ -40,6 +40,23 @@ def test_a_death_explains_the_timeouts_and_names_only_itself() -> None:
     assert [culprit.rank for culprit in best.culprits] == [2]
     assert best.explains == ["torch/watchdog"]
     assert others == []
+
+
+def launch_failure(rank: int) -> Signal:
+    failed = signature("code/launch-failure", role="symptom", cause=None, covers=["cuda-719-launch-failure"])
+    return signal(failed, event(f"rank{rank}.log", at=1001.0, rank=rank))
+
+
+def test_the_process_that_reports_a_dead_card_is_that_cards_rank() -> None:
+    dead = signal(XID79, event("k.log", at=1000.0, source="kernel_log"), pci="0000:3b:00")
+    best = ranked(incident([dead, launch_failure(27)]))[0]
+    assert [(culprit.pci, culprit.rank) for culprit in best.culprits] == [("0000:3b:00", 27)]
+
+
+def test_a_fault_that_two_ranks_report_is_nobodys_in_particular() -> None:
+    dead = signal(XID79, event("k.log", at=1000.0, source="kernel_log"), pci="0000:3b:00")
+    best = ranked(incident([dead, launch_failure(27), launch_failure(3)]))[0]
+    assert [(culprit.pci, culprit.rank) for culprit in best.culprits] == [("0000:3b:00", None)]
 
 
 def test_symptoms_alone_are_never_sure() -> None:

@@ -34,7 +34,8 @@ def build(
     time = clocks.line_up(signals, marks, facts)
     found = episodes.find(files, signals, marks, time.at)
     window = _window(time, marks, facts, signals)
-    placed = [_place(signal, who, time, found, window) for signal in signals]
+    homes = _homes(facts)
+    placed = [_place(signal, who, time, found, window, homes) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
     rows, answered = episodes.epochs(found, failed)
     progress = _last_progress(time, marks)
@@ -97,15 +98,15 @@ def _place(
     time: clocks.Clocks,
     found: episodes.Episodes,
     window: tuple[float | None, float | None],
+    homes: Mapping[str, str],
 ) -> Placed:
-    at, uncertainty = time.at(signal.event)
-    if signal.event.source in READINGS:
-        at = None
-    ran = signal.fields.get("ran_ms")
-    if at is not None and isinstance(ran, int | float):
-        at -= ran / 1000  # a timeout happened when it began
+    uncertainty = time.at(signal.event)[1]
+    at = None if signal.event.source in READINGS else _onset(time, signal)
     outside = signal.event.source == "kernel_log" and at is not None and not _inside(at, window)
-    entity = who.of(signal.entity)
+    known = dict(signal.entity)
+    if known.get("node") is None and signal.event.where.file in homes:
+        known["node"] = homes[signal.event.where.file]
+    entity = who.of(known)
     return Placed(
         signal=msgspec.structs.replace(signal, entity=entity),
         at=at,
@@ -113,6 +114,21 @@ def _place(
         episode=found.of(signal.event, at),
         rule="outside-window" if outside else None,
     )
+
+
+def _onset(time: clocks.Clocks, signal: Signal) -> float | None:
+    """When it happened: a timeout when its wait began, anything else when it was printed."""
+    at, ran = time.at(signal.event)[0], signal.fields.get("ran_ms")
+    return at - ran / 1000 if at is not None and isinstance(ran, int | float) else at
+
+
+def _homes(facts: Sequence[Fact]) -> dict[str, str]:
+    """By file the one node that its pods ran on or that it describes: what such a file tells happened there."""
+    nodes: dict[str, set[str]] = {}
+    for fact in facts:
+        if fact.name.startswith("k8s.") and fact.entity.get("node") is not None:
+            nodes.setdefault(fact.where.file, set()).add(str(fact.entity["node"]))
+    return {file: found.pop() for file, found in nodes.items() if len(found) == 1}
 
 
 def _inside(at: float, window: tuple[float | None, float | None]) -> bool:
@@ -126,9 +142,8 @@ def _window(
     """First and last second of the job: what the scheduler says, widened by what its own logs say."""
     said = [time.absolute(fact.time) for fact in facts if fact.name in {"slurm.job.start", "slurm.job.end"}]
     own = [time.at(mark.event)[0] for mark in marks if mark.event.source != "kernel_log"]
-    own += [
-        time.at(signal.event)[0] for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}
-    ]
+    told = [signal for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}]
+    own += [seconds for signal in told for seconds in (time.at(signal.event)[0], _onset(time, signal))]
     times = [seconds for seconds in [*said, *own] if seconds is not None]
     return (min(times), max(times)) if len(times) > 1 else (None, None)
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from statistics import median
 
+import msgspec
+
 from triage.model.base import Record
 from triage.model.event import Event, Fact, Mark, Signal, Stamp
 
@@ -27,11 +29,13 @@ class Clocks(Record, frozen=True, kw_only=True):
     offsets: seconds by node; positive means that the node's clock is ahead.
     reference: Unix seconds that give year-less stamps their year.
     boots: Unix seconds of each node's boot, on its own clock; key None when only one boot time is known at all.
+    east: seconds that local clocks are ahead of UTC, as the stamps that name their zone agree; else 0.
     """
 
     offsets: dict[str, float]
     reference: float | None
     boots: dict[str | None, float] = {}
+    east: float = 0.0
 
     def at(self, event: Event) -> tuple[float | None, float]:
         """Seconds on the common time line (None: no usable time) and their uncertainty against other nodes."""
@@ -48,18 +52,24 @@ class Clocks(Record, frozen=True, kw_only=True):
         if stamp.kind == "boot":
             boot = self.boots.get(node)
             return None if boot is None else boot + stamp.seconds
-        if stamp.kind in {"utc", "local"}:
+        if stamp.kind == "utc":
+            return stamp.seconds
+        seconds = self._reading(stamp)
+        return None if seconds is None else seconds - self.east
+
+    def _reading(self, stamp: Stamp) -> float | None:
+        """What a clock without a zone shows, with its year, as Unix seconds of the same reading in UTC."""
+        if stamp.kind == "local":
             return stamp.seconds
         if self.reference is None:
             return stamp.seconds if stamp.kind == "yearless" else None
+        near = self.reference + self.east
         if stamp.kind == "clock":
-            return _nearest([self._midnight() + day * 86400 + stamp.seconds for day in (-1, 0, 1)], self.reference)
-        year = datetime.fromtimestamp(self.reference, timezone.utc).year
+            midnight = near // 86400 * 86400
+            return _nearest([midnight + day * 86400 + stamp.seconds for day in (-1, 0, 1)], near)
+        year = datetime.fromtimestamp(near, timezone.utc).year
         starts = [calendar.timegm((each, 1, 1, 0, 0, 0)) for each in (year - 1, year, year + 1)]
-        return _nearest([_in_year(start, stamp.seconds) for start in starts], self.reference)
-
-    def _midnight(self) -> float:
-        return (self.reference or 0.0) // 86400 * 86400
+        return _nearest([_in_year(start, stamp.seconds) for start in starts], near)
 
 
 def _in_year(start: float, seconds: float) -> float:
@@ -75,12 +85,20 @@ def _nearest(candidates: Sequence[float], reference: float) -> float:
 def line_up(signals: Iterable[Signal], marks: Iterable[Mark], facts: Iterable[Fact] = ()) -> Clocks:
     """Estimate every node's clock offset."""
     signals, marks = list(signals), list(marks)
+    stamps = [event.time for event in _events(signals, marks) if event.time]
+    east = _east(stamps)
     dated = [
-        event.time.seconds for event in _events(signals, marks) if event.time and event.time.kind in {"utc", "local"}
+        stamp.seconds - (east if stamp.kind == "local" else 0) for stamp in stamps if stamp.kind in {"utc", "local"}
     ]
-    clocks = Clocks(offsets={}, reference=median(dated) if dated else None, boots=_boots(facts))
+    clocks = Clocks(offsets={}, reference=median(dated) if dated else None, boots=_boots(facts), east=east)
     shared = _steps(clocks, marks) or _hang_starts(clocks, signals)
-    return Clocks(offsets=_offsets(shared), reference=clocks.reference, boots=clocks.boots)
+    return msgspec.structs.replace(clocks, offsets=_offsets(shared))
+
+
+def _east(stamps: Iterable[Stamp]) -> float:
+    """The one zone that dated stamps name; 0 when they name none or several, as after a change to summer time."""
+    named = {stamp.east for stamp in stamps if stamp.east is not None}
+    return float(named.pop()) if len(named) == 1 else 0.0
 
 
 def _boots(facts: Iterable[Fact]) -> dict[str | None, float]:

@@ -13,13 +13,14 @@ from triage.model.signature import pci_address
 
 
 class Identity(Record, frozen=True, kw_only=True):
-    """The joined maps. `pids` is keyed by (node or None, pid)."""
+    """The joined maps. `pids` is keyed by (node or None, pid); `anywhere` has the pids that one rank alone has."""
 
     ranks: dict[int, Rank]
     gpus: tuple[Gpu, ...]
     nodes: tuple[str, ...]
     world_size: int | None
     pids: dict[tuple[str | None, int], int]
+    anywhere: dict[int, int] = {}
 
     def of(self, entity: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """The entity with all that follows: a PCI address names the GPU, the GPU its rank, the rank its node."""
@@ -35,10 +36,16 @@ class Identity(Record, frozen=True, kw_only=True):
         if isinstance(entity.get("rank"), int):
             return self.ranks.get(int(entity["rank"] or 0))
         if isinstance(entity.get("pid"), int):
-            number = self.pids.get((_text(entity.get("node")), int(entity["pid"] or 0)))
+            number = self._process(_text(entity.get("node")), int(entity["pid"] or 0))
             if number is not None:
                 return self.ranks.get(number)
         return self._only([rank for rank in self.ranks.values() if _fits(rank, entity)])
+
+    def _process(self, node: str | None, pid: int) -> int | None:
+        """The rank of a process; a log without a host name may mean any node, so the number must be one rank's only."""
+        if (number := self.pids.get((node, pid))) is not None:
+            return number
+        return self.anywhere.get(pid) if node is None else self.pids.get((None, pid))
 
     @staticmethod
     def _only(found: list[Rank]) -> Rank | None:
@@ -107,13 +114,23 @@ def identify(
     gpus = _gpus(facts)
     ranks = {number: _rank(number, known, gpus) for number, known in sorted(seen.ranks.items())}
     nodes = {file.node for file in files} | {rank.node for rank in ranks.values()} | {gpu.node for gpu in gpus}
+    pids = {(rank.node, rank.pid): rank.rank for rank in ranks.values() if rank.pid is not None} | seen.pids
     return Identity(
         ranks=ranks,
         gpus=gpus,
         nodes=tuple(sorted(node for node in nodes if node)),
         world_size=seen.world_size,
-        pids={(rank.node, rank.pid): rank.rank for rank in ranks.values() if rank.pid is not None} | seen.pids,
+        pids=pids,
+        anywhere=_unique(pids),
     )
+
+
+def _unique(pids: Mapping[tuple[str | None, int], int]) -> dict[int, int]:
+    """Process numbers that belong to one rank only, whatever its node."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for (_, pid), rank in pids.items():
+        found[pid].add(rank)
+    return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
 
 
 class _Sightings:

@@ -14,10 +14,12 @@ class Stamp(Record, frozen=True, kw_only=True):
     utc: Unix seconds. local: date and clock without a zone, as Unix seconds of the same reading in UTC.
     yearless: seconds since 1 January of an unknown year. boot: seconds since the node booted.
     clock: time of day only, seconds since midnight.
+    east: of utc, the seconds by which the zone that the text names is ahead of UTC; None when it names none.
     """
 
     seconds: float
     kind: Literal["utc", "local", "yearless", "boot", "clock"]
+    east: int | None = None
 
 
 class Where(Record, frozen=True, kw_only=True):

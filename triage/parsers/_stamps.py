@@ -139,7 +139,12 @@ def _dated(found: re.Match[str]) -> Stamp | None:
     if clock is None:
         return None
     zone = parts.get("z")
-    return Stamp(seconds=timegm(day.timetuple()) + clock - _offset(zone), kind="utc" if zone else "local")
+    east = _offset(zone)
+    return Stamp(
+        seconds=timegm(day.timetuple()) + clock - east,
+        kind="utc" if zone else "local",
+        east=east if zone else None,
+    )
 
 
 def _yearless(found: re.Match[str]) -> Stamp | None:

@@ -14,6 +14,9 @@ _KEYS = ("node", "rank", "gpu", "pci", "uuid", "link", "nic", "port", "mount", "
 _SHARED = frozenset({"user", "config", "storage", "unknown"})
 _ECHOES = ("conn-closed", "recv-reset", "remote", "peer-lost", "broken-pipe", "flush")  # in ids of the fault catalogue
 _WAITING = ("collective/", "rendezvous/", "network/")  # causes whose symptoms are told by those who wait
+_OF_ONE_PROCESS = frozenset(
+    {"gpu-dead-then-cuda", "ecc-to-process", "kernel-fault-to-cuda", "assert-to-cuda", "cuda-sticky", "amd-chain"}
+)  # causality rules from a fault to the error that the process on that GPU gets
 MOST = 64  # a longer list of culprits names nobody
 
 
@@ -32,7 +35,34 @@ def name(incident: Incident, candidate: Candidate) -> list[Culprit]:
         entities = [
             {key: each.get(key) for key in (("mount",) if several else ("node", "mount", "rank"))} for each in entities
         ]
+    else:
+        entities = _owned(incident, own, entities)
     return _distinct(entities, items)
+
+
+def _owned(incident: Incident, own: Sequence[int], entities: Sequence[dict[str, Scalar]]) -> list[dict[str, Scalar]]:
+    """A fault that names no rank is that of the one rank whose process reported it: its error, or its launcher's."""
+    known = {tuple(sorted((k, str(e[k])) for k in _KEYS if e.get(k) is not None)) for e in entities}
+    ranks = {
+        item.signal.entity["rank"]
+        for item in incident.signals
+        if not set(own).isdisjoint(item.effect_of)
+        and isinstance(item.signal.entity.get("rank"), int)
+        and _reports(item)
+    }
+    if len(known) != 1 or len(ranks) != 1 or any(each.get("rank") is not None for each in entities):
+        return list(entities)
+    owner = complete(incident, {"rank": ranks.pop()})
+    if any(
+        owner.get(k) is not None and each.get(k, owner[k]) not in (None, owner[k]) for each in entities for k in owner
+    ):
+        return list(entities)  # that rank sits elsewhere
+    return [owner | {key: value for key, value in each.items() if value is not None} for each in entities]
+
+
+def _reports(item: Placed) -> bool:
+    """Is it told by the process that the fault hit, or by its launcher of it?"""
+    return item.rule in _OF_ONE_PROCESS or item.signal.signature.id == "torch/elastic-root-cause"
 
 
 def everywhere(incident: Incident, items: Sequence[Placed]) -> bool:
