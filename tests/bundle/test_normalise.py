@@ -69,7 +69,7 @@ def test_numbers_go_on_over_chunks(tmp_path: Path) -> None:
 
 def test_plain_bytes_are_handed_on_as_they_are() -> None:
     data = b"a line\n" * 1000
-    assert normalise(data, 1) == (data, None)
+    assert normalise(data, 1) == (data, None, None)
     assert normalise(data, 1)[0] is data
     assert is_plain("größer\n".encode())
     assert not is_plain(b"gr\xf6sser\n")

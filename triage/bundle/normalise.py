@@ -6,6 +6,8 @@ A plain piece is handed on as it is: four searches that run at memory speed deci
 from __future__ import annotations
 
 import re
+from itertools import accumulate
+from typing import NamedTuple
 
 LONGEST = 1 << 20  # bytes of a line; longer ones are cut into pieces
 
@@ -35,29 +37,73 @@ def is_plain(data: bytes) -> bool:
     return True
 
 
-def normalise(data: bytes, first_line: int) -> tuple[bytes, list[int] | None]:
-    """The piece made plain, and the number on disk of each of its lines when there are more than on disk."""
+class Plain(NamedTuple):
+    """A piece made plain.
+
+    lines: the number on disk of each of its lines, when there are more than on disk.
+    seams: ascending offsets at which a terminal sequence was taken out.
+    """
+
+    data: bytes
+    lines: list[int] | None = None
+    seams: list[int] | None = None
+
+
+def normalise(data: bytes, first_line: int) -> Plain:
+    """The piece made plain."""
+    seams: list[int] | None = None
     if not is_plain(data):
-        data = _plain(data)
-    data = _bounded(data)
-    if b"\r" not in data:
+        data, seams = _stripped(_plain(data))
+    bounded = _bounded(data)
+    if bounded is not data:
+        seams = None  # a cut line has moved what follows it
+    if b"\r" not in bounded:
+        return Plain(bounded, None, seams)
+    return Plain(bounded.replace(b"\r", b"\n"), _numbers(bounded, first_line), seams)
+
+
+def _stripped(data: bytes) -> tuple[bytes, list[int] | None]:
+    """Without the single ESC that `_plain` left for each terminal sequence, and where these stood."""
+    if b"\x1b" not in data:
         return data, None
-    return data.replace(b"\r", b"\n"), _numbers(data, first_line)
+    pieces = data.split(b"\x1b")
+    seams = list(accumulate(len(piece) for piece in pieces[:-1]))
+    return b"".join(pieces), seams
+
+
+def _marked(data: bytes) -> bytes:
+    """Each terminal sequence as one ESC; at the edge of a line it divides nothing that could be cited, and goes."""
+    data = _ESCAPES.sub(b"\x1b", _CURSOR.sub(b"\r", data))
+    while b"\x1b\x1b" in data:
+        data = data.replace(b"\x1b\x1b", b"\x1b")
+    for edge in (b"\r", b"\n"):
+        data = data.replace(edge + b"\x1b", edge).replace(b"\x1b" + edge, edge)
+    return data
 
 
 def _plain(data: bytes) -> bytes:
-    """From here on `\\n` is a line end on disk and `\\r` one that was added."""
+    """All but the terminal sequences. From here on `\\n` is a line end on disk and `\\r` one that was added."""
     data = data.removeprefix(_MARK)
     if b"\x1b" in data:
-        data = _ESCAPES.sub(b"", _CURSOR.sub(b"\r", data))
+        data = _marked(data)
     if b"\0" in data:
         data = _without_nul(data)
     if b"\x08" in data:  # progress bars of old: a run of backspaces goes back to the start; a single one overprints
         data = _BLOTTED.sub(b"", re.sub(rb"\x08{3,}", b"\r", data)).replace(b"\x08", b"")
     if b"\r" in data:
-        data = re.sub(rb"\r+", b"\r", data).replace(b"\r\n", b"\n").replace(b"\n\r", b"\n").removeprefix(b"\r")
-    # What is no UTF-8 becomes U+FFFD, as it does in every viewer that opens the file as UTF-8.
-    return data if data.isascii() else data.decode("utf-8", "replace").encode()
+        while b"\r\r" in data:
+            data = data.replace(b"\r\r", b"\r")
+        data = data.replace(b"\r\n", b"\n").replace(b"\n\r", b"\n").removeprefix(b"\r")
+    return _utf8(data)
+
+
+def _utf8(data: bytes) -> bytes:
+    """What is no UTF-8 becomes U+FFFD, as it does in every viewer that opens the file as UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace").encode()
+    return data
 
 
 def _without_nul(data: bytes) -> bytes:

@@ -18,8 +18,8 @@ def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
     first_line, block = 1, _block(stream)
     while block:
         following = _block(stream)
-        data, lines = normalise(block, first_line)
-        yield Chunk(file=file, data=data, first_line=first_line, lines=lines, last=not following)
+        plain = normalise(block, first_line)
+        yield Chunk(file=file, first_line=first_line, last=not following, **plain._asdict())
         first_line += block.count(b"\n")
         block = following
 
