@@ -38,7 +38,7 @@ def build(
     placed = [_place(signal, who, time, found, window, homes) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
     rows, answered = episodes.epochs(found, failed)
-    progress = _last_progress(time, marks)
+    progress = _last_progress(time, marks, facts)
     placed = cascade.demote([_quiet(item, progress, answered) for item in placed])
     return Incident(
         files=tuple(files),
@@ -165,20 +165,25 @@ def _ranked(signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fa
 
 
 class _Last(msgspec.Struct):
-    """The last step or end mark: its line by file, and its time over all files."""
+    """The last step or end mark: its line by file, its time over all files; and the files whose pods have run."""
 
     lines: dict[str, int]
     at: float | None
+    begun: frozenset[str]
 
 
-def _last_progress(time: clocks.Clocks, marks: Sequence[Mark]) -> _Last:
+def _last_progress(time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[Fact]) -> _Last:
     steps = [mark for mark in marks if mark.kind in {"step", "end"}]
     lines: dict[str, int] = {}
     for mark in steps:
         where = mark.event.where
         lines[where.file] = max(lines.get(where.file, 0), where.line or 0)
     times = [seconds for mark in steps if (seconds := time.at(mark.event)[0]) is not None]
-    return _Last(lines=lines, at=max(times, default=None))
+    begun = {
+        fact.where.file for fact in facts if fact.name == "k8s.pod.phase" and fact.value in {"Running", "Succeeded"}
+    }
+    waiting = {fact.where.file for fact in facts if fact.name == "k8s.pod.phase" and fact.value == "Pending"}
+    return _Last(lines=lines, at=max(times, default=None), begun=frozenset(begun - waiting))
 
 
 def _quiet(item: Placed, progress: _Last, answered: int) -> Placed:
@@ -192,6 +197,8 @@ def _quiet(item: Placed, progress: _Last, answered: int) -> Placed:
 
 def _progressed(item: Placed, progress: _Last) -> bool:
     where = item.signal.event.where
+    if item.signal.signature.layer == "scheduler" and where.file in progress.begun:
+        return True  # it waited for a place, and got one
     if where.file in progress.lines:
         return progress.lines[where.file] > (item.signal.last_line or where.line or 0)
     # Another file's steps count only when they go on for longer than a hung step would hide.

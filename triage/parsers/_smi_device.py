@@ -57,8 +57,8 @@ _NAMES: tuple[tuple[str, str, Convert], ...] = (
     ("gpu.utilization", r"utilization[/_]gpu(?:_util)?", values.number),
     ("gpu.memory_total", r"fb_memory_usage/total|memory_total", values.size),
     ("gpu.memory_used", r"fb_memory_usage/used|memory_used", values.size),
-    ("gpu.remap.pending", r"remapped_rows[/_](?:remapped_row_)?pending", values.word),
-    ("gpu.remap.failure", r"remapped_rows[/_](?:remapping_failure_occurred|(?:remapped_row_)?failure)", values.word),
+    ("gpu.remap.pending", r"remapped_rows[/_](?:remapped_row_)?pending", values.yes_no),
+    ("gpu.remap.failure", r"remapped_rows[/_](?:remapping_failure_occurred|(?:remapped_row_)?failure)", values.yes_no),
     (
         "gpu.remap.uncorrectable",
         r"remapped_rows[/_](?:uncorrectable(?:_error)?|remapped_row_unc(?:orrectable)?)",

@@ -55,6 +55,12 @@ def word(text: str | None) -> str | None:
     return found.lower().replace("_", " ") if found is not None else None
 
 
+def yes_no(text: str | None) -> str | None:
+    """`Yes`, `No`; --query-remapped-rows prints 1 and 0 for them."""
+    said = word(text)
+    return {"1": "yes", "0": "no"}.get(said, said) if said is not None else None
+
+
 def answer(text: str | None) -> str | None:
     """Like `word`, for a field in which `Unknown Error` is an answer and no missing one."""
     said = plain(text or "")

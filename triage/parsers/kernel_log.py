@@ -52,6 +52,7 @@ _BLANK = re.compile(rb"^[ \t]*\r?$", re.M)
 _KMSG = re.compile(r"\d{1,4},\d{1,12},(?P<us>\d{1,18}),[^;]{1,40};")
 _PDSH = re.compile(r"(?P<node>[A-Za-z][\w.-]{0,63}): (?=\[|<\d|[A-Z][a-z]{2} [ \d]\d |\d{4}-\d\d-)")
 _HOSTED = re.compile(r" (?P<node>[\w.:-]{1,64}) (?:[a-z0-9]+\.[a-z]+ )?(?P<tag>[\w./@()-]{1,64})(?:\[\d{1,10}\])?: ?")
+_WALL = re.compile(r"Message from syslogd@(?P<node>[\w.-]{1,64}) at ")
 _RFC5424 = re.compile(r" (?P<node>\S{1,64}) (?P<tag>\S{1,48}) \S{1,64} \S{1,64} (?:-|\[[^\]\n]{0,500}\]) ?")
 _INNER = re.compile(r" ?\[ *\+?\d{1,9}\.\d{3,9}\](?:\[ *[TC]\d+\])? ?")
 
@@ -161,9 +162,15 @@ def parse(window: Window) -> Event:
         body="\n".join(body),
         source=SOURCE,
         time=line.time,
-        node=line.node or window.file.node,
+        node=line.node or window.file.node or _wall(window),
         rank=window.file.rank,
     )
+
+
+def _wall(window: Window) -> str | None:
+    """The host of `Message from syslogd@node017 at ...`, which terminals print above the message itself."""
+    found = _WALL.match(window.lines[window.hit - 1]) if window.hit else None
+    return found["node"] if found else None
 
 
 def split(line: str) -> Line:
@@ -176,7 +183,7 @@ def split(line: str) -> Line:
     if found := _PDSH.match(line):
         node, line = found["node"], line[found.end() :]
     time, end = _stamps.find(line)
-    host, end = _host(line, end)
+    host, end = _host(line, end, time)
     if inner := _INNER.match(line, end):
         end = inner.end()
     elif line[end : end + 1] == " " and end:
@@ -184,14 +191,15 @@ def split(line: str) -> Line:
     return Line(line[end:], time, host or node, bare=end == 0)
 
 
-def _host(line: str, end: int) -> tuple[str | None, int]:
+def _host(line: str, end: int, time: Stamp | None) -> tuple[str | None, int]:
     """The host behind the stamp, and where the message begins; dmesg prints none, `nvidia 0000:03:00.0:` is text."""
     if not end:
         return None, end
     if line.startswith("<") and (found := _RFC5424.match(line, end)) and ">1 " in line[:6]:
         return found["node"], found.end()
     found = _HOSTED.match(line, end)
-    plain = line[0] not in "[<" and "," not in line[:end] and " : " not in line[:end]
+    booted = time is not None and time.kind == "boot"  # behind it stands text, unless a shipper added host and tag
+    plain = line[0] not in "[<" and "," not in line[:end] and " : " not in line[:end] and not booted
     if found and (found["tag"] == "kernel" or plain):
         return found["node"], found.end()
     return None, end

@@ -27,7 +27,8 @@ _DAEMON = re.compile(
     r"(?:-(?P<host>[A-Za-z0-9][\w.-]{0,80}))?(?:\[(?P<pid>\d{1,9})\])?: "
 )
 _ABOUT = (
-    re.compile(r"\bON (?P<node>[\w.-]+) (?:CANCELLED AT|AT \d|FAILED)"),
+    # Of a node failure it is a survivor that tells.
+    re.compile(r"\bON (?P<node>[\w.-]+) (?:CANCELLED AT (?!\S+ DUE TO NODE FAIL)|AT \d|FAILED)"),
     re.compile(r"\berror: (?P<node>[A-Za-z0-9][\w.-]*): tasks? [\d,-]+: "),
     re.compile(r"\bNode failure on (?P<node>[A-Za-z0-9][\w.-]*)\s*$"),
     re.compile(r"\b[Nn]odes? (?P<node>[A-Za-z0-9][\w.-]*) (?:unexpectedly rebooted|not responding|state set to D)"),

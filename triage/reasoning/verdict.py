@@ -51,7 +51,8 @@ def _ended_badly(incident: Incident) -> bool:
 
 
 def _says_well(incident: Incident) -> bool:
-    if any(fact.name == "gpu.readable" and fact.value == "yes" for fact in incident.facts):
+    well = {("gpu.readable", "yes"), ("k8s.pod.phase", "Succeeded")}
+    if any(isinstance(fact.value, str) and (fact.name, fact.value) in well for fact in incident.facts):
         return True
     return any(mark.kind in {"end", "well"} for mark in incident.marks) or _still_training(incident)
 
