@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ["TRIAGE_HISTORY"] = "off"  # no test writes into the home of whoever runs it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

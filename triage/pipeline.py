@@ -36,16 +36,17 @@ def explain(paths: Sequence[str]) -> Report:
     return reason(incident)
 
 
-def illustrate(paths: Sequence[str]) -> tuple[Report, Pictures]:
-    """Paths to a report and to what its page draws. Raises as `explain` does."""
+def illustrate(paths: Sequence[str], contexts: bool = True) -> tuple[Report, Pictures]:
+    """Paths to a report and to what its page draws, with the lines around what it cites. Raises as `explain` does."""
     with open_evidence(list(paths), recognise=recognise) as evidence:
         incident = understand(evidence)
         report = reason(incident)
         files = {file.path: file for file in evidence.files}
-        contexts = excerpts(cited(report), lambda path: evidence.chunks(files[path]) if path in files else ())
+        wanted = cited(report) if contexts else {}
+        around = excerpts(wanted, lambda path: evidence.chunks(files[path]) if path in files else ())
         time = clocks.line_up([item.signal for item in incident.signals], incident.marks, incident.facts)
         reasons = {rule.id: rule.why for rule in cascade.rules()}
-        return report, draw(incident, report, lambda event: time.at(event)[0], reasons, contexts)
+        return report, draw(incident, report, lambda event: time.at(event)[0], reasons, around)
 
 
 def understand(evidence: Evidence) -> Incident:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from triage.errors import UsageError
-from triage.model.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from triage.model.pictures import Pictures
+    from triage.model.report import Report
+    from triage.report.language import Words
+    from triage.report.terminal import Style
 
 
 def form_of(output: str | None, asked: str | None, forms: tuple[str, ...]) -> str:
@@ -32,13 +41,44 @@ def refuse_overwrite(output: str | None, force: bool) -> None:
         raise UsageError(f"{output} exists; --force overwrites it")
 
 
-def render(report: Report, form: str, verbose: int, to_terminal: bool) -> str:
+def render(
+    report: Report,
+    form: str,
+    verbose: int,
+    to_terminal: bool,
+    words: Words,
+    style: Style | None = None,
+    pictures: Pictures | None = None,
+) -> str:
     """The report in a form, as wide as the terminal (at most 120 columns; 100 when piped)."""
     module = import_module(f"triage.report.render.{form}")
     if form == "json":
         return str(module.render(report))
     width = max(60, min(120, shutil.get_terminal_size((100, 24)).columns)) if to_terminal else 100
-    return str(module.render(report, verbose=verbose, width=width))
+    if form == "text" and style is not None:
+        return str(module.render(report, verbose, width, words, style, pictures))
+    return str(module.render(report, verbose, width, words))
+
+
+def style(paths: list[str]) -> Style:
+    """What this terminal can show: colour unless NO_COLOR is set, links into the evidence, charts of blocks."""
+    from triage.report.terminal import Style
+
+    dumb = os.environ.get("TERM", "") in {"", "dumb"}
+    charts = "utf" in (sys.stdout.encoding or "").lower()
+    links = None if dumb or len(paths) != 1 else _links(Path(paths[0]))
+    return Style(colour=not dumb and not os.environ.get("NO_COLOR"), link=links, charts=charts)
+
+
+def _links(root: Path) -> Callable[[str], str | None] | None:
+    """URLs of files in a folder, or of the only file; what lies in an archive has none."""
+    base = root.resolve()
+
+    def url(file: str) -> str | None:
+        path = base / file if base.is_dir() else base.with_name(file)
+        return path.as_uri() if path.is_file() and path.is_relative_to(base.parent) else None
+
+    return url if base.exists() else None
 
 
 def deliver(text: str, output: str | None) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from triage.errors import UsageError
-from triage.model.report import Report
+
+if TYPE_CHECKING:
+    from triage.model.pictures import Pictures
+    from triage.model.report import Report
 
 FORMS = ("text", "json", "md")
 EXIT_CODES = {"healthy": 0, "diagnosed": 10, "suspected": 11, "inconclusive": 12}
@@ -26,6 +30,8 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 10, "suspected": 11, "inconclusive": 12
 )
 @click.option("-v", "--verbose", count=True, help="Tell why: the time line, the path taken, what was demoted.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--lang", envvar="TRIAGE_LANG", metavar="TAG", help="Language of the answer: en or zh.")
+@click.option("--no-history", is_flag=True, help="Do not keep this incident for `triage history`.")
 def command(
     paths: tuple[str, ...],
     form: str | None,
@@ -35,6 +41,8 @@ def command(
     demo: str | None,
     verbose: int,
     quiet: bool,
+    lang: str | None,
+    no_history: bool,
 ) -> int:
     """Explain the incident whose evidence lies in PATHS: logs, folders, archives, or `-` for standard input.
 
@@ -45,7 +53,8 @@ def command(
       kubectl logs trainer-0 | triage explain -
       triage explain --demo
     """
-    from triage.cli import _output
+    from triage.cli import _history, _output
+    from triage.report.language import words
 
     if demo == "list":
         click.echo("\n".join(demos()))
@@ -54,19 +63,24 @@ def command(
         raise UsageError("nothing to explain: name a log, a folder or an archive, `-` for standard input, or --demo")
     _output.refuse_overwrite(output, force)
     form = _output.form_of(output, form, FORMS)
-    report = _explain([demo_path(demo)] if demo is not None else list(paths), quiet)
-    _output.deliver(_output.render(report, form, verbose, output is None and _output.stdout_is_terminal()), output)
+    language, terminal = words(lang), output is None and _output.stdout_is_terminal()
+    told = [demo_path(demo)] if demo is not None else list(paths)
+    report, pictures = _explain(told, quiet)
+    style = _output.style(told) if terminal else None
+    _output.deliver(_output.render(report, form, verbose, terminal, language, style, pictures), output)
+    if demo is None and not no_history:
+        _history.keep(report, pictures, quiet, verbose)
     return EXIT_CODES[report.verdict] if exit_code else 0
 
 
-def _explain(paths: list[str], quiet: bool) -> Report:
-    from triage.pipeline import explain
+def _explain(paths: list[str], quiet: bool) -> tuple[Report, Pictures]:
+    from triage.pipeline import illustrate
 
     if quiet or not sys.stderr.isatty():
-        return explain(paths)
+        return illustrate(paths, contexts=False)
     click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
     try:
-        return explain(paths)
+        return illustrate(paths, contexts=False)
     finally:
         click.echo("\r\x1b[K", err=True, nl=False)
 

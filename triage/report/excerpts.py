@@ -22,20 +22,20 @@ def cited(report: Report) -> dict[str, set[int]]:
     return wanted
 
 
-def excerpts(wanted: dict[str, set[int]], chunks: Callable[[str], Iterable[Chunk]]) -> Contexts:
+def excerpts(wanted: dict[str, set[int]], chunks: Callable[[str], Iterable[Chunk]], around: int = AROUND) -> Contexts:
     """The lines around the wanted ones; a file is read no further than needed."""
     found: Contexts = {}
     for file, lines in sorted(wanted.items()):
-        near = dict(_near(chunks(file), {number for line in lines for number in _around(line)}))
+        near = dict(_near(chunks(file), {number for line in lines for number in _around(line, around)}))
         for line in lines:
-            context = tuple((number, near[number]) for number in _around(line) if number in near)
+            context = tuple((number, near[number]) for number in _around(line, around) if number in near)
             if context:
                 found[file, line] = context
     return found
 
 
-def _around(line: int) -> range:
-    return range(max(1, line - AROUND), line + AROUND + 1)
+def _around(line: int, around: int) -> range:
+    return range(max(1, line - around), line + around + 1)
 
 
 def _near(chunks: Iterable[Chunk], wanted: set[int]) -> Iterator[tuple[int, str]]:

@@ -78,6 +78,9 @@ class _Writer:
     def impact(self) -> Impact:
         """GPU-hours from the last progress to the end; unknown stays unknown."""
         span = self.pictures.span
+        if self.report.verdict == "healthy":
+            nothing = Claim(text=self.words("say.no-stop"), sources=_of_points(span.last_progress, span.end))
+            return Impact(ranks=span.ranks, lost_s=0.0, gpu_hours=0.0, claims=[nothing])
         since, name = self._since()
         lost = round(span.end.at - since.at, 3) if span.end and since else None
         if lost is not None and name == "start":

@@ -6,61 +6,53 @@ from collections.abc import Iterator
 
 from triage.model.report import Hypothesis, Report
 from triage.report import wording
-from triage.report.clean import clean
+from triage.report.language import ENGLISH, Words
+from triage.report.templating import code_md as code
+from triage.report.templating import escape_md as escape
 
 NAME = "md"
 SUFFIXES = (".md",)
-_SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>|#"})
 
 
-def render(report: Report, verbose: int = 0, width: int = 100) -> str:
+def render(report: Report, verbose: int = 0, width: int = 100, words: Words = ENGLISH) -> str:
     """The report as Markdown; evidence can break out of neither code spans nor the page."""
     del width
-    return "\n".join(_lines(report, verbose)) + "\n"
+    return "\n".join(_lines(report, verbose, words)) + "\n"
 
 
-def escape(text: str) -> str:
-    """Text of the evidence as plain Markdown text."""
-    return clean(text).translate(_SPECIAL)
-
-
-def code(text: str) -> str:
-    """Text of the evidence as a code span."""
-    return "`" + clean(text).replace("`", "'") + "`"
-
-
-def _lines(report: Report, verbose: int) -> Iterator[str]:
-    yield f"# {escape(wording.headline(report))}"
+def _lines(report: Report, verbose: int, words: Words) -> Iterator[str]:
+    yield f"# {escape(wording.headline(report, words))}"
     for index, hypothesis in enumerate(report.hypotheses):
+        title = escape(words.text(hypothesis.title))
         yield ""
-        yield f"## {index + 1}. {escape(hypothesis.title)} (`{hypothesis.cause}`, {hypothesis.confidence:.2f})"
-        yield from _hypothesis(hypothesis)
+        yield f"## {index + 1}. {title} (`{hypothesis.cause}`, {hypothesis.confidence:.2f})"
+        yield from _hypothesis(hypothesis, words)
         if verbose:
             yield from (f"- {escape(line)}" for line in [*hypothesis.why, *hypothesis.path])
-    lines = wording.unseen(report, None)
+    lines = wording.unseen(report, None, words)
     if lines:
         yield ""
-        yield "## Not seen"
+        yield f"## {words('label.unseen')}"
         yield ""
         yield from (f"- {escape(line)}" for line in lines)
 
 
-def _hypothesis(hypothesis: Hypothesis) -> Iterator[str]:
+def _hypothesis(hypothesis: Hypothesis, words: Words) -> Iterator[str]:
     yield ""
-    yield escape(hypothesis.means)
+    yield escape(words.text(hypothesis.means))
     yield ""
-    yield f"**Culprit:** {escape(wording.culprits(hypothesis.culprits))}"
+    yield f"**{words('label.culprit')}:** {escape(wording.culprits(hypothesis.culprits, words))}"
     yield ""
     for cited in hypothesis.evidence:
         yield f"- {code(wording.place(cited))}: {code(cited.text)}"
     if hypothesis.actions:
         yield ""
-        yield "**What to do**"
+        yield f"**{words('md.do')}**"
         yield ""
     for index, action in enumerate(hypothesis.actions):
-        yield f"{index + 1}. {escape(action.do)} ({action.risk})"
-    if hypothesis.next_check:
+        yield f"{index + 1}. {escape(words.text(action.do))} ({words(f'risk.{action.risk}')})"
+    if check := hypothesis.next_check:
         yield ""
-        yield f"**What would confirm it:** {code(hypothesis.next_check.command)}: {escape(hypothesis.next_check.tells)}"
+        yield f"**{words('md.confirm')}** {code(check.command)}: {escape(words.text(check.tells))}"
     for missing in hypothesis.missing:
-        yield f"- Missing: {escape(missing.what)}; {code(missing.how)}"
+        yield f"- {words('md.missing')} {escape(missing.what)}; {code(missing.how)}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from triage.model.pictures import Pictures
 from triage.model.report import Hypothesis, Report
-from triage.report import wording
+from triage.report import terminal, wording
 from triage.report.clean import clean
+from triage.report.columns import padded, wrapped
+from triage.report.language import ENGLISH, Words
+from triage.report.terminal import PLAIN, Style
 
 NAME = "text"
 SUFFIXES = (".txt",)
@@ -15,99 +18,133 @@ PROOF = 3  # lines of evidence on the first screen
 OTHERS = 3
 UNSEEN = 4
 TIMELINE = 15
+LABEL = 10  # columns
 
 
-def render(report: Report, verbose: int = 0, width: int = 100) -> str:
+def render(
+    report: Report,
+    verbose: int = 0,
+    width: int = 100,
+    words: Words = ENGLISH,
+    style: Style = PLAIN,
+    pictures: Pictures | None = None,
+) -> str:
     """The report for a person, `width` columns wide; `verbose` 1 adds the reasoning."""
-    return "\n".join(_lines(report, verbose, width)) + "\n"
+    return "\n".join(_Screen(report, verbose, width, words, style, pictures).lines()) + "\n"
 
 
-def _lines(report: Report, verbose: int, width: int) -> Iterator[str]:
-    yield wording.headline(report)
-    best = report.hypotheses[0] if report.hypotheses else None
-    if best is not None:
-        yield from _hypothesis(best, verbose, width)
-        yield from _others(report, width)
-    yield from _unseen(report, best, verbose, width)
-    if verbose:
-        yield from _why(report, width)
+class _Screen:
+    def __init__(
+        self, report: Report, verbose: int, width: int, words: Words, style: Style, pictures: Pictures | None
+    ) -> None:
+        self.report, self.verbose, self.width = report, verbose, width
+        self.words, self.style, self.pictures = words, style, pictures
 
+    def lines(self) -> Iterator[str]:
+        yield self.style.verdict(wording.headline(self.report, self.words), self.report.verdict)
+        best = self.report.hypotheses[0] if self.report.hypotheses else None
+        if best is not None:
+            yield from self._hypothesis(best)
+            yield from self._others()
+        yield from self._unseen(best)
+        if self.verbose:
+            yield from self._why()
 
-def _hypothesis(best: Hypothesis, verbose: int, width: int) -> Iterator[str]:
-    yield from _wrapped("  ", best.means, width)
-    yield ""
-    yield from _wrapped("Culprit   ", wording.culprits(best.culprits), width)
-    shown = best.evidence if verbose else best.evidence[:PROOF]
-    for index, cited in enumerate(shown):
-        label = "Evidence  " if index == 0 else "          "
-        yield f"{label}{wording.place(cited)}"
-        yield "            " + clean(cited.text, width - 12)
-    if best.explains:
-        yield from _wrapped("Explains  ", ", ".join(best.explains[:6]), width)
-    for line in best.against:
-        yield from _wrapped("Against   ", line, width)
-    for index, action in enumerate(best.actions if verbose else best.actions[:3]):
-        risk = "" if action.risk == "safe" else f" [{action.risk}]"
-        yield from _wrapped("Do        " if index == 0 else "          ", f"{index + 1}. {action.do}{risk}", width)
-    if best.next_check:
-        yield from _wrapped("Confirm   ", f"{best.next_check.command}  ->  {best.next_check.tells}", width)
-    if best.playbook:
-        yield f"Playbook  triage playbook show {best.playbook}"
+    def _label(self, name: str, first: bool = True) -> str:
+        return padded(self.words(f"label.{name}"), LABEL) if first else " " * LABEL
 
+    def _told(self, label: str, text: str) -> Iterator[str]:
+        """A labelled paragraph; the label is styled after wrapping, so that it takes no columns."""
+        head, *rest = wrapped(label, text, self.width)
+        yield self.style.label(label) + head[len(label) :] if head.startswith(label) else head
+        yield from rest
 
-def _others(report: Report, width: int) -> Iterator[str]:
-    rest = report.hypotheses[1 : 1 + OTHERS]
-    for index, other in enumerate(rest):
-        label = "Or        " if index == 0 else "          "
-        yield from _wrapped(label, f"{other.confidence:.2f} {other.title} ({other.cause})", width)
+    def _list(self, name: str, rows: Sequence[str]) -> Iterator[str]:
+        for index, row in enumerate(rows):
+            yield from self._told(self._label(name, index == 0), row)
 
-
-def _unseen(report: Report, best: Hypothesis | None, verbose: int, width: int) -> Iterator[str]:
-    lines = wording.unseen(report, best)
-    if not lines:
-        return
-    yield ""
-    shown = lines if verbose else lines[:UNSEEN]
-    for index, line in enumerate(shown):
-        yield from _wrapped("Not seen  " if index == 0 else "          ", line, width)
-    if len(lines) > len(shown):
-        yield f"          … and {len(lines) - len(shown)} more (-v)"
-
-
-def _why(report: Report, width: int) -> Iterator[str]:
-    for hypothesis in report.hypotheses:
+    def _hypothesis(self, best: Hypothesis) -> Iterator[str]:
+        yield from wrapped("  ", self.words.text(best.means), self.width)
         yield ""
-        yield f"Why {hypothesis.cause} at {hypothesis.confidence:.2f}: " + ("; ".join(hypothesis.why) or "-")
-        for step in hypothesis.path:
-            yield f"  {hypothesis.playbook} · {clean(step)}"
-        if hypothesis.if_not_this:
-            yield from _wrapped("  If it is not this: ", ", ".join(hypothesis.if_not_this), width)
-    yield from _timeline(report, width)
-    for episode in report.episodes if len(report.episodes) > 1 else []:
-        mark = " (answered)" if episode.answered else ""
-        yield f"Episode {episode.index}{mark}: {clean(episode.why)}; {', '.join(episode.signatures) or 'nothing seen'}"
+        yield from self._told(self._label("culprit"), wording.culprits(best.culprits, self.words))
+        yield from self._charts()
+        yield from self._evidence(best)
+        if best.explains:
+            yield from self._told(self._label("explains"), ", ".join(best.explains[:6]))
+        for line in best.against:
+            yield from self._told(self._label("against"), line)
+        actions = best.actions if self.verbose else best.actions[:3]
+        risks = ["" if each.risk == "safe" else f" [{self.words(f'risk.{each.risk}')}]" for each in actions]
+        told = [f"{at + 1}. {self.words.text(each.do)}{risks[at]}" for at, each in enumerate(actions)]
+        yield from self._list("do", told)
+        if check := best.next_check:
+            yield from self._told(self._label("confirm"), f"{check.command}  ->  {self.words.text(check.tells)}")
+        if best.playbook:
+            yield self.style.label(self._label("playbook")) + f"triage playbook show {best.playbook}"
 
+    def _evidence(self, best: Hypothesis) -> Iterator[str]:
+        for index, cited in enumerate(best.evidence if self.verbose else best.evidence[:PROOF]):
+            label = self.style.label(self._label("evidence", index == 0))
+            yield label + self.style.place(wording.place(cited), cited.file)
+            yield "            " + clean(cited.text, self.width - 12)
 
-def _timeline(report: Report, width: int) -> Iterator[str]:
-    """Around the first failure: what came before and right after it."""
-    rows = report.timeline
-    first = next((index for index, row in enumerate(rows) if row.role == "root-cause"), 0)
-    shown = rows[max(0, first - 4) : first + TIMELINE]
-    if shown:
+    def _charts(self) -> Iterator[str]:
+        """A block a rank, and the steps of the median rank."""
+        heat = self.pictures.heat if self.pictures and self.style.charts else None
+        if heat is None:
+            return
+        room = self.width - LABEL - 24
+        told = f" {heat.ranks[0]}-{heat.ranks[-1]}, {heat.phase}"
+        yield self.style.label(self._label("ranks")) + terminal.ranks(heat, room) + told
+        if heat.phase == "step_ms":
+            known = [value for value in heat.medians if value == value]
+            if known:
+                told = f" {heat.steps[0]}-{heat.steps[-1]}, {min(known):.0f}-{max(known):.0f} ms"
+                yield self.style.label(self._label("steps")) + terminal.sparkline(known, room) + told
+
+    def _others(self) -> Iterator[str]:
+        rest = self.report.hypotheses[1 : 1 + OTHERS]
+        told = [f"{each.confidence:.2f} {self.words.text(each.title)} ({each.cause})" for each in rest]
+        yield from self._list("or", told)
+
+    def _unseen(self, best: Hypothesis | None) -> Iterator[str]:
+        lines = wording.unseen(self.report, best, self.words)
+        if not lines:
+            return
         yield ""
-        yield "Timeline around the first failure"
-    for row in shown:
-        when = row.time or (f"+{row.t:.1f}s" if row.t is not None else "?")
-        who = ", ".join(part for part in (row.node, f"rank {row.rank}" if row.rank is not None else None) if part)
-        yield clean(f"  {when:>20}  {row.role:<12} {row.signature:<34} {who}", width)
-        yield "      " + clean(f"{row.file}:{row.line or ''} {row.text}", width - 6)
+        shown = lines if self.verbose else lines[:UNSEEN]
+        yield from self._list("unseen", shown)
+        if len(lines) > len(shown):
+            yield " " * LABEL + self.words("more", count=len(lines) - len(shown))
 
+    def _why(self) -> Iterator[str]:
+        for hypothesis in self.report.hypotheses:
+            yield ""
+            reasons = "; ".join(hypothesis.why) or "-"
+            confidence = f"{hypothesis.confidence:.2f}"
+            yield self.words("why", cause=hypothesis.cause, confidence=confidence, reasons=reasons)
+            for step in hypothesis.path:
+                yield f"  {hypothesis.playbook} · {clean(step)}"
+            if hypothesis.if_not_this:
+                others = self.words("if-not-this", others=", ".join(hypothesis.if_not_this))
+                yield from wrapped("  ", others, self.width)
+        yield from self._timeline()
+        for episode in self.report.episodes if len(self.report.episodes) > 1 else []:
+            seen = ", ".join(episode.signatures) or self.words("nothing-seen")
+            key = "episode.answered" if episode.answered else "episode"
+            yield self.words(key, index=episode.index, why=clean(episode.why), seen=seen)
 
-def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
-    yield from textwrap.wrap(
-        clean(text, 2000),
-        width,
-        initial_indent=label,
-        subsequent_indent=" " * min(len(label), 12),
-        break_on_hyphens=False,
-    ) or [label.rstrip()]
+    def _timeline(self) -> Iterator[str]:
+        """Around the first failure: what came before and right after it."""
+        rows = self.report.timeline
+        first = next((index for index, row in enumerate(rows) if row.role == "root-cause"), 0)
+        shown = rows[max(0, first - 4) : first + TIMELINE]
+        if shown:
+            yield ""
+            yield self.words("timeline.around")
+        for row in shown:
+            when = row.time or (f"+{row.t:.1f}s" if row.t is not None else "?")
+            who = ", ".join(part for part in (row.node, f"rank {row.rank}" if row.rank is not None else None) if part)
+            yield clean(f"  {when:>20}  {row.role:<12} {row.signature:<34} {who}", self.width)
+            place = self.style.place(clean(f"{row.file}:{row.line or ''}", self.width - 6), row.file)
+            yield f"      {place} " + clean(row.text, max(8, self.width - 7 - len(row.file) - 6))
