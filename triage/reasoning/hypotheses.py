@@ -34,11 +34,19 @@ _TIERS = {
 def rank(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]) -> list[Hypothesis]:
     """Hypotheses, best first."""
     found = candidates.find(incident, causes, walked)
-    weighed = [(candidate, _weigh(incident, candidate, found)) for candidate in found]
-    scored = [(confidence(weighing), candidate, weighing) for candidate, weighing in weighed]
-    scored.sort(key=lambda row: (-row[0], _order(incident, row[1])))
+    scored = [(*_best(incident, candidate, found), candidate) for candidate in found]
+    scored.sort(key=lambda row: (-row[0], _order(incident, row[2])))
     told = [row for row in scored[:MOST] if row[0] >= TOLD]
-    return [_hypothesis(incident, candidate, value, weighing) for value, candidate, weighing in told]
+    return [_hypothesis(incident, candidate, value, weighing) for value, weighing, candidate in told]
+
+
+def _best(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> tuple[float, Weighing]:
+    """With its playbooks or by its signals alone: an unanswered question takes nothing from what a line proves."""
+    others = [rival for rival in rivals if rival is not candidate]
+    ways = [_weigh(incident, candidate, others)]
+    if candidate.indexes and candidate.walks:
+        ways.append(_weigh(incident, msgspec.structs.replace(candidate, walks=()), others))
+    return max(((confidence(way), way) for way in ways), key=lambda row: row[0])
 
 
 def _order(incident: Incident, candidate: Candidate) -> tuple[float, int, str]:

@@ -68,8 +68,6 @@ def _edges(playbook: Playbook) -> Iterator[Fault]:
         for name in names:
             if name not in reached:
                 yield f"{section}.{name}", "nothing leads here"
-    for name in playbook.nodes.keys() & playbook.leaves.keys():
-        yield f"leaves.{name}", "a node has the same name"
 
 
 def _leaves(playbook: Playbook) -> Iterator[Fault]:

@@ -177,18 +177,19 @@ def _example(at: str, example: PlaybookExample, playbook: Playbook, ids: list[st
 @cache
 def collectors() -> list[str]:
     """Names of the collectors; empty when they are not installed."""
-    return _names(content.root() / "collectors")
+    return _names(content.root() / "collectors", ".py")
 
 
 @cache
 def reproductions() -> list[str]:
     """Names of the templates of reproductions; empty when they are not installed."""
-    return _names(content.data("x").parent.parent / "repro" / "templates")
+    return _names(content.data("x").parent.parent / "repro" / "templates", "")
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path, ending: str) -> list[str]:
     found = folder.iterdir() if folder.is_dir() else iter(())
-    return sorted({path.name.split(".")[0] for path in found if not path.name.startswith(("_", "."))})
+    names = [path.name for path in found if path.name.endswith(ending) and not path.name.startswith(("_", "."))]
+    return sorted({name.split(".")[0] for name in names})
 
 
 @cache
