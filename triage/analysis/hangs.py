@@ -19,7 +19,9 @@ from triage.analysis import _dumped, _launched, _reported, _timed_out
 from triage.analysis._stall import Stall
 from triage.model.base import Value
 from triage.model.event import Fact, Where
-from triage.model.incident import Incident
+from triage.model.incident import Incident, Placed
+
+_ENDS = frozenset({"code/crash", "host/process-killed"})  # causes whose symptoms are the end of a process
 
 
 def derive(incident: Incident) -> Iterator[Fact]:
@@ -58,13 +60,23 @@ def _explained(incident: Incident, rank: int) -> bool:
     node = incident.ranks[rank].node if rank in incident.ranks else None
     for placed in incident.signals:
         signature, entity = placed.signal.signature, placed.signal.entity
-        if signature.role != "root-cause" or signature.layer == "collective" or placed.rule or placed.effect_of:
+        if signature.layer == "collective" or placed.rule or placed.effect_of or not _says_why(incident, placed):
             continue
         whose = entity.get("rank", placed.signal.event.rank)
         where = entity.get("node", placed.signal.event.node)
         if placed.episode == incident.answered and (whose == rank if whose is not None else where in (None, node)):
             return True
     return False
+
+
+def _says_why(incident: Incident, placed: Placed) -> bool:
+    """A root cause does; so does the end of its process, when it came before the others began to wait."""
+    signature = placed.signal.signature
+    if signature.role != "symptom" or signature.cause not in _ENDS:
+        return signature.role == "root-cause"
+    if placed.at is None or incident.hang_start is None:
+        return False
+    return placed.at <= incident.hang_start + placed.uncertainty
 
 
 def _whole(stall: Stall) -> Iterator[Fact]:
