@@ -1,17 +1,23 @@
-"""List, show, search or walk the decision trees for a person on call."""
+"""List, show, search, walk or lint the decision trees for a person on call."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from triage.errors import UsageError
-from triage.model.playbook import Edge, Leaf, Node, Playbook
+from triage.errors import ContentError, UsageError
+from triage.model.playbook import OperatorQuestion, Playbook, Question
 from triage.vocabulary import Answer
 
 if TYPE_CHECKING:
+    from triage.cli._playbooks import Numbering
     from triage.reasoning.questions import View
+
+FORM = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the answer.")
+NOTHING_FOUND = 4
+_PLAIN: dict[str, Answer] = {"yes": "yes", "no": "no", "unknown": "unknown", "?": "unknown"}
 
 
 @click.group()
@@ -23,61 +29,160 @@ def command() -> None:
 
 
 @command.command("list")
-def list_() -> None:
+@FORM
+def list_(form: str) -> None:
     """Name every playbook. Example: triage playbook list"""
-    for playbook in _all().values():
-        click.echo(f"{playbook.id:<28} {playbook.title}")
+    _rows(list(_all().values()), form)
 
 
 @command.command()
 @click.argument("name")
-def show(name: str) -> None:
-    """Print one playbook. Example: triage playbook show cuda-out-of-memory"""
+@FORM
+def show(name: str, form: str) -> None:
+    """Print one playbook: questions in the order in which they are met, then the ends.
+
+    Example: triage playbook show cuda-out-of-memory
+    """
+    from triage.cli import _playbooks
+
     playbook = _get(name)
-    click.echo(f"{playbook.title}\n\nLook first: {playbook.look_first}\n")
-    for key, node in playbook.nodes.items():
-        click.echo(_node(key, node))
-    for key, leaf in playbook.leaves.items():
-        click.echo(_leaf(key, leaf))
+    if form == "json":
+        _json(playbook)
+    else:
+        click.echo(_playbooks.whole(playbook), nl=False)
 
 
 @command.command()
 @click.argument("words", nargs=-1, required=True)
-def search(words: tuple[str, ...]) -> int:
-    """Find playbooks that speak of WORDS. Example: triage playbook search nvlink"""
-    import msgspec
+@FORM
+def search(words: tuple[str, ...], form: str) -> int:
+    """Find the playbooks that speak of all WORDS, those that do so in their title first.
 
-    found = 0
-    for playbook in _all().values():
-        text = msgspec.json.encode(playbook).decode().lower()
-        if all(word.lower() in text for word in words):
-            click.echo(f"{playbook.id:<28} {playbook.title}")
-            found += 1
-    return 0 if found else 4
+    Example: triage playbook search nvlink
+    """
+    wanted = [word.lower() for word in words]
+    found = [each for each in _all().values() if all(word in _text(each) for word in wanted)]
+    found.sort(key=lambda each: not all(word in f"{each.id} {each.title}".lower() for word in wanted))
+    _rows(found, form)
+    return 0 if found else NOTHING_FOUND
 
 
 @command.command()
 @click.argument("name")
-@click.option("--bundle", "paths", multiple=True, help="Evidence that answers what it can.")
+@click.option("--bundle", "paths", multiple=True, metavar="PATH", help="Evidence that answers what it can.")
 def walk(name: str, paths: tuple[str, ...]) -> None:
-    """Walk a playbook, asking what evidence cannot answer. Example: triage playbook walk gpu-lost --bundle logs/"""
-    from triage.reasoning.walking import walk as go
+    """Walk a playbook: you answer what the evidence does not. `b` goes back one question, `q` quits.
+
+    Example: triage playbook walk gpu-lost --bundle logs/
+    """
+    from triage.cli import _playbooks
 
     playbook = _get(name)
     view = _view(list(paths)) if paths else None
-    click.echo(f"{playbook.title}\nLook first: {playbook.look_first}\n")
-    found = go(playbook, lambda key, question: _ask(playbook.nodes[key], view.answer(question) if view else "unknown"))
-    click.echo("\nPath: " + "; ".join(found.path) + "\n" + _leaf(found.name, found.leaf))
+    click.echo("\n".join([*_playbooks.opening(playbook), ""]))
+    _Talk(_playbooks.Numbering(playbook), view).hold()
 
 
-def _ask(node: Node, known: Answer) -> Answer:
-    if known != "unknown":
-        click.echo(f"{node.ask}  {known} (from the evidence)")
-        return known
-    if node.how:
-        click.echo(f"  how to see: {node.how}")
-    answer: Answer = click.prompt(node.ask, type=click.Choice(["yes", "no", "unknown"]), default="unknown")
-    return answer
+@command.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
+def lint(paths: tuple[Path, ...]) -> None:
+    """Say everything that is wrong with playbooks: all of them, or the files named.
+
+    Example: triage playbook lint playbooks/gpu-lost.yaml
+    """
+    from triage.matching.loading import catalogue
+    from triage.reasoning.lint import lint as faults
+
+    found = faults(catalogue(), [path.resolve() for path in paths] or None)
+    if found:
+        raise ContentError(found)
+    click.echo(f"{len(paths) or len(_all())} playbooks, no fault")
+
+
+class _Quit(Exception):  # noqa: N818 (no error, a way out of a walk)
+    """The person has had enough."""
+
+
+class _Back(Exception):  # noqa: N818
+    """The person takes the last answer back."""
+
+
+class _Talk:
+    """One walk with a person. Answers are remembered, so that going back is walking again without the last one."""
+
+    def __init__(self, numbers: Numbering, view: View | None) -> None:
+        self.numbers, self.view = numbers, view
+        self.given: dict[str, Answer] = {}
+        self.told: dict[str, Answer] = {}
+
+    def hold(self) -> None:
+        """Until an end is reached or the person quits."""
+        from triage.cli import _playbooks
+        from triage.reasoning.walking import BROKEN
+        from triage.reasoning.walking import walk as go
+
+        while True:
+            try:
+                found = go(self.numbers.playbook, self._answer)
+            except _Back:
+                self.given.pop(next(reversed(self.given), ""), None)
+                continue
+            except _Quit:
+                click.echo(f"Left. So far: {'; '.join(f'{k}: {v}' for k, v in self._path().items()) or 'nothing'}")
+                return
+            lines = ["This tree leads nowhere."] if found.name == BROKEN else _playbooks.end(self.numbers, found.name)
+            click.echo("\n".join(["", *lines, "", f"Path: {'; '.join(found.path)}"]))
+            return
+
+    def _path(self) -> dict[str, Answer]:
+        return self.told | self.given
+
+    def _answer(self, name: str, question: Question) -> Answer:
+        if name in self.given:
+            return self.given[name]
+        known: Answer = self.view.answer(question) if self.view else "unknown"
+        if known != "unknown":
+            self._tell(name, known)
+            return known
+        self.given[name] = answer = self._ask(name, question)
+        return answer
+
+    def _tell(self, name: str, answer: Answer) -> None:
+        if name not in self.told:
+            self.told[name] = answer
+            ask = self.numbers.playbook.nodes[name].ask
+            click.echo(f"{self.numbers.node(name)}. {ask}\n   {answer}, by the evidence\n")
+
+    def _ask(self, name: str, question: Question) -> Answer:
+        from triage.cli import _playbooks
+        from triage.reasoning.walking import edge_of
+
+        click.echo("\n".join(_playbooks.question(self.numbers, name)))
+        answer = _prompt(question, first=not self.given)
+        edge = edge_of(self.numbers.playbook, name, answer)
+        if answer == "unknown" and edge.collect:
+            click.echo(f"   {_playbooks.wanted(edge)}")
+        click.echo()
+        return answer
+
+
+def _prompt(question: Question, first: bool) -> Answer:
+    """One answer; its first letters will do. Asks again until it is understood."""
+    words = dict(_PLAIN)
+    if isinstance(question, OperatorQuestion):
+        words |= {word.lower(): _PLAIN[means] for word, means in question.answers.items() if means in _PLAIN}
+    orders = ["q"] if first else ["b", "q"]
+    while True:
+        said = click.prompt(f"   yes, no, unknown ({', '.join(orders)})", default="unknown", show_default=False)
+        said = said.strip().lower()
+        if said in {"q", "quit"}:
+            raise _Quit
+        if said in {"b", "back"} and not first:
+            raise _Back
+        meant = {words[said]} if said in words else {means for word, means in words.items() if word.startswith(said)}
+        if len(meant) == 1:
+            return meant.pop()
+        click.echo(f"   {'not understood' if not meant else 'that could be several'}: {', '.join(words)}")
 
 
 def _view(paths: list[str]) -> View:
@@ -101,29 +206,25 @@ def _get(name: str) -> Playbook:
     return known[name]
 
 
-def _node(key: str, node: Node) -> str:
-    how = f"\n    how    {node.how}" if node.how else ""
-    ways = "".join(
-        f"\n    {answer:<8}-> {_edge(edge)}"
-        for answer, edge in (("yes", node.if_yes), ("no", node.if_no), ("unknown", node.if_unknown))
-    )
-    return f"[{key}] {node.ask}{how}{ways}"
+def _text(playbook: Playbook) -> str:
+    """All that a playbook says, with the titles of its causes, in lower case."""
+    import msgspec
+
+    from triage.reasoning.loading import causes
+
+    titles = [causes()[leaf.cause].title for leaf in playbook.leaves.values() if leaf.cause in causes()]
+    return " ".join([msgspec.json.encode(playbook).decode(), *titles]).lower()
 
 
-def _edge(edge: Edge) -> str:
-    inner = edge.then or edge
-    target = inner.node or edge.node or inner.leaf or edge.leaf or "?"
-    collect = f"  (collect {', '.join(edge.collect)}: {edge.why or 'it would decide'})" if edge.collect else ""
-    return target + collect
+def _rows(found: list[Playbook], form: str) -> None:
+    if form == "json":
+        _json([{"id": each.id, "title": each.title, "means": each.means} for each in found])
+        return
+    for each in found:
+        click.echo(f"{each.id:<30} {each.title}")
 
 
-def _leaf(key: str, leaf: Leaf) -> str:
-    lines = [f"({key}) {leaf.title or leaf.cause or 'no cause named here'}"]
-    lines += [
-        f"    do     {action.do}" + (f" [{action.risk}]" if action.risk != "safe" else "") for action in leaf.actions
-    ]
-    if leaf.next_check:
-        lines.append(f"    check  {leaf.next_check.command}: {leaf.next_check.tells}")
-    if leaf.if_not_this:
-        lines.append(f"    else   {', '.join(leaf.if_not_this)}")
-    return "\n".join(lines)
+def _json(value: Any) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
