@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,26 +70,47 @@ def _late(stage: list[Series]) -> list[Late]:
     if "comm_ms" in measured and len(measured) > 1:
         measured.remove("comm_ms")  # waiting, unless it is all there is
     for phase in measured or ["step_ms"]:
-        found = [item for one in stage if (item := _compare(one, stage, phase))]
+        columns = _columns(stage, phase)
+        found = [item for one in stage if (item := _compare(one, stage, phase, columns))]
         found = [item for item in found if 2 * item.cost >= max(other.cost for other in found)]
         if found:
             return found if len(found) <= max(1, len(stage) // 4) else []
     return []
 
 
-def _compare(one: Series, stage: list[Series], phase: str) -> Late | None:
+def _compare(one: Series, stage: list[Series], phase: str, columns: dict[int, list[float]]) -> Late | None:
     own = one.settled(phase)
     excess: list[tuple[int, float, float]] = []  # step, ratio, part of the step
     for step, value in sorted(own.items()):
-        peers = [ms for other in stage if other is not one and _known(ms := other.phases[phase].get(step, math.nan))]
-        if peers and _known(value):
-            middle = statistics.median(peers)
+        everyone = columns.get(step, [])
+        if len(everyone) > 1 and _known(value):
+            middle = _median_of_others(everyone, value)
             excess.append((step, value / max(middle, 1e-3), (value - middle) / _whole(one, step)))
     since = _since([step for step, ratio, part in excess if ratio >= RATIO and part >= SHARE], [e[0] for e in excess])
     if since is None or not _stands_out(one, stage, phase, since):
         return None
     held = [item for item in excess if item[0] >= since]
     return Late(one, phase, statistics.median(e[1] for e in held), since, statistics.median(e[2] for e in held))
+
+
+def _columns(stage: list[Series], phase: str) -> dict[int, list[float]]:
+    """By step, what every rank took, sorted: a rank's peers are this list without the rank's own value."""
+    columns: dict[int, list[float]] = defaultdict(list)
+    for one in stage:
+        for step, value in one.phases[phase].items():
+            if _known(value):
+                insort(columns[step], value)
+    return columns
+
+
+def _median_of_others(everyone: list[float], own: float) -> float:
+    """Median of a sorted list less one occurrence of `own`; at least two values."""
+    skip, last = bisect_left(everyone, own), len(everyone) - 1
+
+    def other(index: int) -> float:
+        return everyone[index if index < skip else index + 1]
+
+    return other(last // 2) if last % 2 else (other(last // 2 - 1) + other(last // 2)) / 2
 
 
 def _known(value: float) -> bool:

@@ -15,6 +15,7 @@ from triage.model.bundle import File, Gap, Window
 from triage.model.event import Event, Where
 from triage.model.signature import Signature
 
+ALONE = 4  # lines around a line that stands by itself: wrapped at most
 TEXT = 2_000  # characters of an Event's text
 Parser = Callable[[str], Any]
 
@@ -53,7 +54,7 @@ class Reader:
         try:
             if not any(compiled(pattern.regex).search(line, timeout=1) for pattern in signature.match):
                 return None
-            event = self.event(view, hit, self._source(signature))
+            event = self.event(view, hit, self._source(signature), _reach(signature))
             values = fields(signature, line, event.body)
             if values is None:
                 values = fields(signature, event.text, event.body)
@@ -116,6 +117,12 @@ class Reader:
     def _gap(self, what: str, line: int) -> None:
         gap = Gap(what=f"{what}, line {line}", why="unparsable", node=self.file.node, file=self.file.path)
         self.gaps.setdefault(what, gap)
+
+
+def _reach(signature: Signature) -> int | None:
+    """Context without a condition on its message is a line by itself; to read hundreds around it would cost most."""
+    alone = signature.role == "context" and not any(each.message or each.unless for each in signature.match)
+    return ALONE if alone else None
 
 
 def _clipped(event: Event) -> Event:
