@@ -7,6 +7,7 @@ check: lint types test
 lint:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m triage signature lint
+	$(PYTHON) -m triage playbook lint
 
 types:
 	$(PYTHON) -m mypy

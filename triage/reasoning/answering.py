@@ -10,6 +10,8 @@ from triage.model.playbook import FactQuestion, PlaybookExample, Question, Signa
 from triage.model.signature import Condition
 from triage.vocabulary import Answer
 
+_ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no", "unknown": "unknown"}
+
 
 def of(example: PlaybookExample) -> Callable[[str, Question], Answer]:
     """The answers of one example, for `walk`.
@@ -22,7 +24,7 @@ def of(example: PlaybookExample) -> Callable[[str, Question], Answer]:
 
     def answer(name: str, question: Question) -> Answer:
         if name in example.answers:
-            return example.answers[name]  # type: ignore[return-value]
+            return _ANSWERS.get(example.answers[name], "unknown")
         if isinstance(question, SignalQuestion):
             return _signal(question, listed)
         if isinstance(question, FactQuestion):

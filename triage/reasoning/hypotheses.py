@@ -37,7 +37,7 @@ def rank(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
     scored = [(*_best(incident, candidate, found), candidate) for candidate in found]
     scored.sort(key=lambda row: (-row[0], _order(incident, row[2])))
     told = [row for row in scored[:MOST] if row[0] >= TOLD]
-    return [_hypothesis(incident, candidate, value, weighing) for value, weighing, candidate in told]
+    return [_hypothesis(incident, candidate, value, weighing, walked) for value, weighing, candidate in told]
 
 
 def _best(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> tuple[float, Weighing]:
@@ -122,9 +122,12 @@ def _explained(incident: Incident, candidate: Candidate) -> list[str]:
     return sorted(found)
 
 
-def _hypothesis(incident: Incident, candidate: Candidate, value: float, weighing: Weighing) -> Hypothesis:
+def _hypothesis(
+    incident: Incident, candidate: Candidate, value: float, weighing: Weighing, walked: Sequence[Walk]
+) -> Hypothesis:
     signatures = _signatures(incident, candidate)
-    walk = next(iter(candidate.walks), None)
+    told = candidate.walks or (_handed_over(walked, signatures) if weighing.symptom_only else [])
+    walk = next(iter(told), None)
     playbook = walk.playbook.id if walk else next((each.playbook for each in signatures if each.playbook), None)
     return Hypothesis(
         cause=candidate.cause.id,
@@ -133,7 +136,7 @@ def _hypothesis(incident: Incident, candidate: Candidate, value: float, weighing
         confidence=value,
         culprits=culprits.name(incident, candidate),
         evidence=_evidence(incident, candidate),
-        missing=[each for walk in candidate.walks for each in walk.missing][:4],
+        missing=list({each.how: each for walk in told for each in walk.missing}.values())[:4],
         explains=_explained(incident, candidate),
         next_check=_next_check(candidate, signatures),
         actions=_actions(candidate, signatures),
@@ -143,6 +146,17 @@ def _hypothesis(incident: Incident, candidate: Candidate, value: float, weighing
         if_not_this=_if_not_this(candidate, signatures),
         why=_why(weighing),
     )
+
+
+def _handed_over(walked: Sequence[Walk], signatures: Sequence[Signature]) -> list[Walk]:
+    """Walks that began at these symptoms and could not name a cause: they say what would decide."""
+    seen = {each.id for each in signatures}
+    return [walk for walk in walked if walk.leaf.cause is None and seen & _starts(walk)]
+
+
+def _starts(walk: Walk) -> set[str]:
+    start = walk.playbook.start_when
+    return {each for each in [*start.any, *start.all] if isinstance(each, str)}
 
 
 def _signatures(incident: Incident, candidate: Candidate) -> list[Signature]:
