@@ -49,10 +49,7 @@ def load(request, faults):
         if (request.get("only") and name not in request["only"]) or name in request.get("skip", ()):
             continue
         try:
-            module = importlib.import_module(name)
-            if getattr(module, "ASKED", False) and name not in request.get("asked", ()):
-                continue
-            modules.append(module)
+            modules.append(importlib.import_module(name))
         except Exception as error:  # the runner may catch everything: one broken file must not stop the rest
             faults.append((name, "%s: %s" % (type(error).__name__, error)))
     return sorted(modules, key=lambda module: (getattr(module, "SECONDS", _runner.SECONDS), module.NAME))
@@ -96,7 +93,7 @@ class Sender(object):
             truncated=steps("truncated") or any(one.get("truncated") for one in files),
             timed_out=(steps("timed_out") + hung) or job.timed_out, denied=steps("denied"), failed=failed,
             absent=steps("asked") if size else steps("absent"),
-            missing=steps("absent") if size else [],
+            not_there=steps("absent") if size else [],
         )  # fmt: skip
 
     def _files(self, job, notes):
@@ -178,6 +175,7 @@ def main(arguments):
     """Exit code 0 when the stream is whole, whatever collectors met."""
     started = time.time()
     request = json.loads(content("request.json").decode("utf-8") or "{}")
+    request["seconds"] = next((float(word[10:]) for word in arguments if word.startswith("--seconds=")), 60)
     node = next((word for word in arguments if not word.startswith("--")), None) or os.uname()[1]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stopped)
@@ -206,7 +204,7 @@ def main(arguments):
 
 def collect(request, node, stream, redactor, base, started):
     """Everything on this node into the stream."""
-    ends, faults = started + request.get("seconds", 60), []
+    ends, faults = started + request["seconds"], []
     modules = load(request, faults)
     planned = [module.NAME for module in modules] + [name for name, _ in faults]
     clock = {"start": started, "zone": time.strftime("%z"), "python": sys.version.split()[0]}

@@ -45,7 +45,7 @@ class Rule(object):
 
 def word_rule(kind, words):
     """A rule for names that are known: hosts and users of the job. `t`, a domain behind a host, goes with it."""
-    words = sorted({word for word in words if len(word) > 1}, key=lambda word: (-len(word), word))
+    words = sorted({word for word in words if len(word) > 2}, key=lambda word: (-len(word), word))
     anchors = sorted({word.encode("utf-8").translate(SHAPE).decode("utf-8") for word in words})
     tail = r"(?P<t>(?:\.[A-Za-z][A-Za-z0-9-]{0,62}){1,6})?" if kind == "host" else ""
     regex = r"(?<![A-Za-z0-9_-])(?P<s>%s)%s(?![A-Za-z0-9_-])" % ("|".join(re.escape(word) for word in words), tail)

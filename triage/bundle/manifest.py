@@ -10,6 +10,8 @@ from triage.bundle.naming import safe
 from triage.model.bundle import File, Gap
 from triage.vocabulary import GapReason, sources
 
+MANY = 8  # nodes with the same gap, from which on it is told once
+NODE = "node"  # the ledger's row for a node as such
 LONGEST = 64 << 20  # bytes; a thousand nodes with a hundred files each make 20 MB
 
 _REASONS: tuple[tuple[tuple[str, ...], GapReason], ...] = (
@@ -55,18 +57,35 @@ def described(file: File, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def gaps(manifest: dict[str, Any]) -> Iterator[Gap]:
-    """What the ledger says was not collected as planned."""
+    """What the ledger says was not collected as planned; the same on many nodes is one gap."""
+    found: dict[tuple[str, GapReason], list[str | None]] = {}
     for row in rows(manifest, "ledger"):
         reason = _reason(row)
-        if reason is None:
-            continue
-        collector = safe(str(row.get("collector") or "something"))
-        node = safe(row["node"]) if isinstance(row.get("node"), str) else None
-        place = f" --nodelist {node}" if node else ""
-        yield Gap(what=collector, why=reason, node=node, how=f"triage collect --only {collector}{place}")
+        if reason is not None:
+            node = safe(row["node"]) if isinstance(row.get("node"), str) else None
+            found.setdefault((safe(str(row.get("collector") or "something")), reason), []).append(node)
+    for (collector, reason), nodes in found.items():
+        if len(nodes) > MANY and collector != NODE:
+            yield _gap(f"{collector} on {len(nodes)} nodes", collector, reason, nodes[0])
+        else:
+            yield from (
+                _gap("the whole node" if collector == NODE else collector, collector, reason, one) for one in nodes
+            )
+
+
+def _gap(what: str, collector: str, reason: GapReason, node: str | None) -> Gap:
+    """With the command that would fill it; what was denied needs another user."""
+    place = f" --nodelist {node}" if node else ""
+    chosen = "" if collector == NODE else f" --only {collector}"
+    how = f"{'sudo ' if reason == 'denied' else ''}triage collect{chosen}{place}"
+    return Gap(what=what, why=reason, node=node, how=how)
 
 
 def _reason(row: dict[str, Any]) -> GapReason | None:
+    if row.get("unreachable") or row.get(
+        "not_applicable"
+    ):  # the node's own row says it; or there is nothing of it here
+        return None
     said = {str(row.get(key)).lower() for key in ("status", "outcome") if row.get(key)}
     for names, reason in _REASONS:
         if any(row.get(name) not in (None, False, 0, "", []) or name in said for name in names):

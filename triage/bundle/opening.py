@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 
@@ -93,6 +93,13 @@ class Evidence:
             if stream.read(1):
                 self._note(Gap(what="documents over the limit are read up to there", why="truncated", file=file.path))
         return data
+
+    @contextlib.contextmanager
+    def raw(self, file: File) -> Iterator[IO[bytes]]:
+        """The bytes of a file, decompressed and otherwise as they are; ends early where it cannot be read."""
+        item = self._items[file.path]
+        with self._noted(item), self._open(item) as inflation:
+            yield inflation.stream
 
     def unpickle(self, data: bytes) -> Any:
         """The plain data of a pickle, loaded in a limited child. Raises ValueError with the reason."""

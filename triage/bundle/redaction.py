@@ -93,7 +93,7 @@ class Redactor:
         self.key, self.counts = key, Counter[str]()
         self.rules = [_rule(one) for one in spec["rules"] + (spec["host_rules"] if hosts else [])]
         for kind in ["user", "host"] if hosts else ["user"]:
-            if names := sorted({word for word in (words or {}).get(kind, ()) if len(word) > 1}):
+            if names := sorted({word for word in (words or {}).get(kind, ()) if len(word) > 2}):
                 self.rules.append(_word_rule(kind, names))
         self.openings = [_opening(one) for one in spec["blocks"] + spec["pairs"]]
         kinds = sorted({rule.kind for rule in self.rules} | {one["kind"] for one in spec["blocks"]})
