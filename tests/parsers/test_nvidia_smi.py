@@ -113,6 +113,15 @@ def test_csv_keeps_the_last_row_and_the_mask_of_reasons() -> None:
     assert of(found, gpu=1)["gpu.utilization"] is None
 
 
+def test_csv_of_remapped_rows_below_the_command_that_asked() -> None:
+    found = read(
+        b"$ nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure --format=csv\n"
+        b"gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n"
+        b"00000000:48:00.0, 0, 1\n"
+    )
+    assert [(f.value, f.entity["pci"]) for f in found if f.name == "gpu.remap.failure"] == [("yes", "0000:48:00")]
+
+
 def test_csv_of_processes_and_units_in_the_header_only() -> None:
     found = read(
         b"pid, process_name, used_gpu_memory [MiB], gpu_uuid\n4021, python, 512, GPU-1\n4022, python, 256, GPU-1\n"

@@ -14,6 +14,7 @@ CASES = [
     ("[default3]:[rank19]: Tr", {"local_rank": 3, "rank": 19}, "Tr"),
     ("[trainer0|8]: x", {"local_rank": 0, "rank": 8}, "x"),
     ("[1,3]<stdout>:x", {"rank": 3}, "x"),
+    ("2021-03-10T13:22:37.443Z: [1,0]<stderr>:OSError: x", {"rank": 0}, "OSError: x"),
     ("Mon Sep  7 12:00:00 2020[1,0]<stderr>:hello", {"rank": 0}, "hello"),
     ("[prterun-n1-123@1,3]<stdout>: x", {"rank": 3}, "x"),
     ("(worker, rank=3, pid=77) x", {"rank": 3, "pid": 77}, "x"),

@@ -98,7 +98,7 @@ def _described(file: str, lines: list[str], begin: int, end: int) -> Iterator[Fa
     name = top["Name"]
     if "Node" in top or "Service Account" in top:
         yield from _pod(file, lines, name, top, pairs)
-    elif "Allocatable" in top or "Taints" in top:
+    elif not {"Allocatable", "Taints", "Conditions"}.isdisjoint(top):
         yield from _node(file, lines, name, top, begin, end)
 
 

@@ -94,6 +94,7 @@ def _take(line: str, at: int, found: dict[str, int | str]) -> int:
         if not used:
             return at
         behind = at + used
+        behind += line.startswith(": ", behind)  # some shippers write `2021-03-10T13:22:37.443Z: `
         behind += len(line[behind:]) - len(line[behind:].lstrip(" \t"))
         match = _match(line, behind)
     if match is None:

@@ -98,7 +98,7 @@ def _load(device: Device, found: re.Match[str], line: int) -> None:
 
 def header(line: str) -> list[str] | None:
     """Field names of a CSV header (`index, name, utilization.gpu [%]`), or None when the line is none."""
-    if "," not in line or len(line) > 4000:
+    if "," not in line or len(line) > 4000 or "--query" in line:  # the command itself names the same fields
         return None
     cells = [_UNIT.sub("", cell.strip()).strip() for cell in line.split(",")]
     hits = sum(1 for cell in cells if cell in _KNOWN or _FAMILIES.match(cell))

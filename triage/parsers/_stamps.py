@@ -39,7 +39,7 @@ _MONTHS = {
 _BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)  # days of a common year
 
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?"
-_ZONE = r"(?: ?(?P<z>Z|UTC|GMT|[+-]\d\d:?\d\d)(?![\w:]))?"
+_ZONE = r"(?: ?(?P<z>Z(?!\w)|(?:UTC|GMT|[+-]\d\d:?\d\d)(?![\w:])))?"
 _MONTH = r"(?P<b>[^\W\d_]{3,9}\.?|1?\d[月월])"
 _LEVEL = r"(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|TRACE|NOTICE)"
 
