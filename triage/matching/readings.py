@@ -120,9 +120,9 @@ class Reader:
 
 
 def _reach(signature: Signature) -> int | None:
-    """Context without a condition on its message is a line by itself; to read hundreds around it would cost most."""
-    alone = signature.role == "context" and not any(each.message or each.unless for each in signature.match)
-    return ALONE if alone else None
+    """Context and warnings without a condition on their message are lines by themselves: most of a long log's hits."""
+    mild = signature.role == "context" or signature.severity in {"info", "warning"}
+    return ALONE if mild and not any(each.message or each.unless for each in signature.match) else None
 
 
 def _clipped(event: Event) -> Event:
