@@ -147,3 +147,20 @@ def test_a_larger_batch_takes_longer() -> None:
         for at in range(80)
     ]
     assert named(steps.derive(incident(marks=marks)), "steps.change") == []
+
+
+@pytest.mark.parametrize(
+    ("form", "share"),
+    [
+        ("Epoch: [0][{0:4d}/5004]\tTime 12.361 ( 12.358)\tData 11.901 ( 11.880)\tLoss 6.9", 0.9628),
+        ("iter: {0}  total_loss: 3.185  time: 0.5786  data_time: 0.0209  lr: 0.0065", 0.0361),
+    ],
+)
+def test_one_log_that_tells_the_time_of_input(form: str, share: float) -> None:
+    marks = [step(number, form.format(number)) for number in (0, 10, 20, 30)]
+    assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == [share]
+
+
+def test_two_lines_are_no_share() -> None:
+    marks = [step(number, "Time 2.0 (2.0)  Data 1.9 (1.9)") for number in (10, 20)]
+    assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == []

@@ -23,6 +23,12 @@ SHIFT = 1.05
 CERTAIN = 3.3  # standard deviations of the rank sum: one in a thousand
 FEW, FEW_SHIFT, FEW_SPREAD = 5, 1.04, 0.015  # short excerpts: every value after is above every one before
 
+FEWEST = 3  # step lines that tell both times
+_TIMES = re.compile(
+    r"\b[Tt]ime:?\s{1,6}(?P<whole>\d{1,7}\.\d{1,6})(?![^\n]{0,40}\btime:)[^\n]{0,120}?"
+    r"\b(?:data_time|[Dd]ata(?: time)?):?\s{1,6}(?P<data>\d{1,7}\.\d{1,6})"
+)
+
 _BATCH = re.compile(r"global batch size\s*:\s*(\d{1,9})")  # it is ramped up early in large runs
 
 
@@ -44,7 +50,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
         text = lines.get(worst.where) or f"steps take {worst.ratio:.2f} times as long from step {worst.step} on"
         for name, value in (("steps.change", round(worst.ratio, 4)), ("steps.change_step", worst.step)):
             yield Fact(name=name, value=value, where=worst.where, text=text, evidence=(worst.where,))
-    yield from _data_share(series(incident))
+    ranks = series(incident)
+    yield from _data_share(ranks) if any("data_ms" in one.phases for one in ranks) else _logged_share(incident)
 
 
 def _curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
@@ -117,6 +124,22 @@ def _deviation(before: list[float], after: list[float]) -> float:
     rank_sum = math.fsum(statistics.fmean(ranks[value]) for value in after)
     mean, deviation = two * (one + two + 1) / 2, math.sqrt(one * two * (one + two + 1) / 12)
     return (rank_sum - mean) / deviation if deviation else 0.0
+
+
+def _logged_share(incident: Incident) -> Iterator[Fact]:
+    """Of one log whose step lines give the time of the step and, within it, that of the input."""
+    told: dict[str, list[tuple[float, Where, str]]] = defaultdict(list)
+    for mark in incident.marks:
+        found = _TIMES.search(mark.event.text) if mark.kind == "step" and mark.fields.get("step") else None
+        if found is not None and 0 < float(found["data"]) <= float(found["whole"]):
+            share = float(found["data"]) / float(found["whole"])
+            told[mark.event.where.file].append((share, mark.event.where, mark.event.text))
+    for _, shares in sorted(told.items()):
+        if len(shares) >= FEWEST:
+            value = statistics.median(share for share, _, _ in shares)
+            where, text = shares[-1][1:]
+            yield Fact(name="steps.data_share", value=round(value, 4), where=where, text=text, evidence=(where,))
+            return
 
 
 def _data_share(ranks: list[Series]) -> Iterator[Fact]:

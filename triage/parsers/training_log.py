@@ -42,8 +42,13 @@ _STEPS = (
     r"\bepoch \d+:\s{1,8}(?P<step>\d+) / (?P<total>\d+) (?:[a-z_0-9]+=|loss)",
     r"num_updates['\": ]{1,5}(?P<step>\d+)",
     # torchvision references, timm, and `Epoch: [0][ 411/1736]`
-    r"Epoch: \[\d+\]\s{0,3}\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\](?:[^\n]{0,300}?\btime: (?P<step_s>[\d.]+))?",
+    r"Epoch: \[\d+\]\s{0,3}\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]"
+    r"(?:[^\n]{0,300}?\b[Tt]ime:?\s{1,6}(?P<step_s>[\d.]+))?",
     r"Train: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) ",
+    # mmcv, mmengine; detectron2
+    r"Epoch(?:\(train\))? {1,3}\[\d+\]\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]"
+    r"(?:[^\n]{0,300}?\btime: (?P<step_s>[\d.]+))?",
+    r"\biter: (?P<step>\d+) {1,3}total_loss: " + _LOSS + r"(?:[^\n]{0,600}? time: (?P<step_s>[\d.]+))?",
     # ultralytics: epochs
     r"^\s{0,8}(?P<step>\d{1,5})/(?P<total>\d{1,5})\s{1,8}[\d.]+G\s",
     # everybody's own
