@@ -26,7 +26,8 @@ def processes(run):
 
 
 def _found(run):
-    number, found, refused = str(run.job.get("id") or ""), [], 0
+    number, own = str(run.job.get("id") or ""), os.environ.get("SLURM_STEP_ID")
+    found, refused = {}, 0
     for path in glob.glob("/proc/[0-9]*/environ"):
         pid = int(path.split("/")[2])
         try:
@@ -37,12 +38,27 @@ def _found(run):
         except OSError:
             refused += os.path.isdir("/proc/%d" % pid)
             continue
-        mine = environment.get("SLURM_JOB_ID") == number if number and "SLURM_JOB_ID" in environment else True
-        if mine and "MASTER_ADDR" in environment and any(mark in environment for mark in MARKS) and pid != os.getpid():
-            found.append(Rank(pid, environment, command))
+        if _is_ours(environment, number, own) and pid != os.getpid() and len(found) < MOST:
+            one = Rank(pid, environment, command)
+            found.setdefault(one.rank, []).append(one)
     if refused and not found and os.geteuid():
         run.note("/proc/*/environ", denied=True)
-    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, one.pid))[:MOST]
+    chosen = [_foremost(ranks) for rank, ranks in found.items() if rank is not None] + found.get(None, [])
+    return sorted(chosen, key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+
+
+def _is_ours(environment, number, own):
+    """A process of the job that was asked for, or without a job, of any distributed training; not of this step."""
+    if number and "SLURM_JOB_ID" in environment:
+        mine = environment["SLURM_JOB_ID"] == number and environment.get("SLURM_STEP_ID") not in (None, own)
+    else:
+        mine = "MASTER_ADDR" in environment
+    return mine and any(mark in environment for mark in MARKS)
+
+
+def _foremost(ranks):
+    """The rank itself: its shell and its data loaders carry the same variables."""
+    return min(ranks, key=lambda one: ("python" not in one.command.split(" ")[0], one.pid))
 
 
 def values(run, *names):
