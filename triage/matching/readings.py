@@ -18,6 +18,7 @@ from triage.model.signature import Signature
 ALONE = 4  # lines around a line that stands by itself: wrapped at most
 TEXT = 2_000  # characters of an Event's text
 Parser = Callable[[str], Any]
+_OUTPUT = frozenset({"torch_log", "nccl_log", "training_log", "slurm"})  # one stream: a job's output mixes them
 
 
 class Reading(Record, frozen=True, kw_only=True):
@@ -43,10 +44,10 @@ class Reader:
         self._events.clear()
 
     def accepts(self, signature: Signature) -> bool:
-        """A weak signature counts only in files of its own sources, or in files that nothing recognises."""
+        """A weak signature counts only in files of its own kind, or in files that nothing recognises."""
         if signature.specificity == "strong" or not self.file.sources:
             return True
-        return not set(self.file.sources).isdisjoint(signature.sources)
+        return not _kinds(self.file.sources).isdisjoint(_kinds(signature.sources))
 
     def read(self, view: View, hit: Hit, signature: Signature) -> Reading | None:
         """The signature with its fields, or None when the line or its message does not satisfy it."""
@@ -117,6 +118,12 @@ class Reader:
     def _gap(self, what: str, line: int) -> None:
         gap = Gap(what=f"{what}, line {line}", why="unparsable", node=self.file.node, file=self.file.path)
         self.gaps.setdefault(what, gap)
+
+
+def _kinds(sources: Iterable[str]) -> set[str]:
+    """The sources, with all that stand in a job's output when one of them does."""
+    found = set(sources)
+    return found | _OUTPUT if found & _OUTPUT else found
 
 
 def _reach(signature: Signature) -> int | None:

@@ -17,6 +17,7 @@ from triage.model.event import Mark
 
 FILE, ALL, LEAST = 10_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
 _REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
+_LATER = 64  # marks of a kind read in a chunk once the file gave its share
 _RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
 
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
@@ -38,7 +39,7 @@ class Sampler:
 
     def __init__(self, markers: Sequence[Marker], first: int, limit: int) -> None:
         self._markers, self._first, self._limit = markers, first, limit
-        self._seen: dict[tuple[str, object], int] = defaultdict(int)
+        self._read: dict[str, int] = defaultdict(int)
         self._marks: dict[tuple[str, object], list[Mark]] = defaultdict(list)
 
     def marks(self) -> list[Mark]:
@@ -59,14 +60,28 @@ class Sampler:
             kind = self._kind(hit)
             groups[kind, self._printer(kind, data, hit)].append(hit)
         every = -(-sum(map(len, groups.values())) // self._limit)
-        kept = [(hit, key) for key, some in groups.items() for hit in thinned(some, every)]
-        for hit, key in sorted(kept, key=lambda item: item[0]):  # in order, so that lines are counted once
+        kept = sorted((hit, key) for key, some in groups.items() for hit in thinned(some, every))
+        for hit, key in self._affordable(kept):  # in order, so that lines are counted once
             mark = self._mark(view, hit, reader)
             if mark is not None:
                 self._marks[key].append(mark)
         for key in groups:
             if len(self._marks[key]) > 2 * self._limit:
                 self._marks[key] = thinned(self._marks[key], 2)
+
+    def _affordable(self, kept: list[tuple[Hit, tuple[str, object]]]) -> list[tuple[Hit, tuple[str, object]]]:
+        """Once a file gave its share of initialisations, only a few of each further chunk are read.
+
+        Steps are thinned before, by chunk; of these the last of every rank counts, of those the first.
+        """
+        chosen: list[tuple[Hit, tuple[str, object]]] = []
+        for kind in sorted({key[0] for _, key in kept}):
+            some = [item for item in kept if item[1][0] == kind]
+            if kind == "init" and self._read[kind] > self._limit:
+                some = some[:: -(-len(some) // _LATER)]
+            self._read[kind] += len(some)
+            chosen += some
+        return sorted(chosen, key=lambda item: item[0])
 
     def _kind(self, hit: Hit) -> str:
         return self._markers[hit.number - self._first].kind
