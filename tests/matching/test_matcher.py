@@ -103,6 +103,12 @@ def test_weak_ones_need_their_source(sources: str, count: int) -> None:
     assert len(matched({"a.log": "lost\n"}, [weak], sources=sources).signals) == count
 
 
+@pytest.mark.parametrize("source", ["slurm", "training_log", "nccl_log"])
+def test_a_job_output_mixes_what_launcher_and_libraries_print(source: str) -> None:
+    weak = signature("gpu/weak", "lost", specificity="weak", sources=["torch_log"])
+    assert len(matched({"a.log": "lost\n"}, [weak], sources=source).signals) == 1
+
+
 @pytest.mark.parametrize(
     ("times", "seen"), [([0, 10, 20], True), ([0, 10, 2000], False), ([0, 10], False), ([None] * 3, True)]
 )
