@@ -24,6 +24,12 @@ class Plain(str):
     __slots__ = ()
 
 
+class Tidy(str):
+    """Text that is clean already and keeps its blanks; it is still escaped."""
+
+    __slots__ = ()
+
+
 class Made(str):
     """HTML that we made ourselves, its texts escaped: it is not escaped again."""
 
@@ -91,9 +97,14 @@ def _environment(folder: Path, form: Form, words: Words) -> ImmutableSandboxedEn
         keep_trailing_newline=True,
     )
     environment.globals["words"] = words
-    environment.filters |= {"clean": clean, "indented": indented, "code": code_md, "made": made_md}
+    environment.filters |= {"clean": clean, "indented": indented_lines, "code": code_md, "made": made_md}
     environment.filters |= {"duration": wording.duration, "place": place}
     return environment
+
+
+def indented_lines(text: str) -> Tidy:
+    """A line as it stands, its blanks kept."""
+    return Tidy(indented(text))
 
 
 def place(source: Any) -> str:

@@ -41,10 +41,10 @@ def _number(fact: Fact | None) -> int | None:
 def _holders(fact: Fact | None) -> tuple[Holder, ...]:
     """`bytes blocks place` each."""
     rows = fact.value if fact is not None and isinstance(fact.value, list) else []
-    parts = [str(row).split(" ", 2) for row in rows]
+    parts = [[*str(row).split(" ", 2), "", ""][:3] for row in rows]
     return tuple(
-        Holder(bytes=int(size), blocks=int(count), place=rest[0] if rest else "")
-        for size, count, *rest in parts
+        Holder(bytes=int(size), blocks=int(count), place=place)
+        for size, count, place in parts
         if size.isdigit() and count.isdigit()
     )
 

@@ -24,6 +24,7 @@
       $("count").textContent = wanted.length ? $("count").dataset.text.replace("{count}", shown) : "";
     };
     search.addEventListener("input", filter);
+    if (location.hash.startsWith("#q=")) { search.value = decodeURIComponent(location.hash.slice(3)); filter(); }
     document.addEventListener("keydown", (event) => {
       if (event.key === "/" && document.activeElement !== search) { event.preventDefault(); search.focus(); }
       if (event.key === "Escape" && document.activeElement === search) { search.value = ""; filter(); search.blur(); }
@@ -38,7 +39,7 @@
     seen[at].querySelector("summary")?.focus();
     seen[at].scrollIntoView({ block: "nearest" });
   };
-  addEventListener("hashchange", () => document.querySelector(location.hash || "x-none")?.closest("details")?.setAttribute("open", ""));
+  addEventListener("hashchange", () => $(location.hash.slice(1))?.closest("details")?.setAttribute("open", ""));
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
 
   const map = $("heat");

@@ -1,0 +1,120 @@
+"""The pictures: what they take from an incident, and that they say what they draw."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+
+from making import event, incident, signal, signature, step
+from report.building import heat as drawn
+from report.building import report, row
+
+from triage.model.event import Fact, Where
+from triage.report.charts import cluster, heat, memory, timeline, waits
+from triage.report.pictures import draw
+
+
+def fact(name: str, value: object, file: str = "f", **entity: object) -> Fact:
+    return Fact(name=name, value=value, where=Where(file=file), entity=entity)  # type: ignore[arg-type]
+
+
+def test_the_heat_map_shows_the_part_in_which_the_culprit_is_slow() -> None:
+    facts = [fact("straggler.culprit", "compute", rank=2)]
+    for rank in range(4):
+        facts += [fact("steps.series.step", list(range(10)), f"r{rank}", rank=rank)]
+        facts += [fact("steps.series.fwd_ms", [80.0 if rank == 2 else 10.0] * 10, f"r{rank}", rank=rank)]
+        facts += [fact("steps.series.bwd_ms", [10.0 if rank == 2 else 80.0] * 10, f"r{rank}", rank=rank)]
+    found = heat.collect(incident([], facts=facts))
+    assert found is not None
+    assert (found.phase, found.culprits, found.medians[0]) == ("fwd_ms", (2,), 10.0)
+    assert [row[0] for row in found.levels] == [8, 8, 15, 8]
+
+
+def test_steps_of_logs_serve_when_there_are_no_files() -> None:
+    marks = [step(at, event(f"r{rank}", at + 1, rank=rank), step_ms=10.0) for rank in range(2) for at in range(4)]
+    found = heat.collect(incident([], marks))
+    assert found is not None and found.ranks == (0, 1) and found.places[1].file == "r1"
+
+
+def test_unknown_is_a_level_of_its_own() -> None:
+    facts = []
+    for rank in range(3):
+        values = [10.0, math.nan if rank else 10.0, 10.0]
+        facts += [fact("steps.series.step", [0, 1, 2], f"r{rank}", rank=rank)]
+        facts += [fact("steps.series.step_ms", values, f"r{rank}", rank=rank)]
+    found = heat.collect(incident([], facts=facts))
+    assert found is not None and [row[1] for row in found.levels] == [8, 0, 0]
+
+
+def test_one_rank_has_nobody_to_compare_with() -> None:
+    marks = [step(at, event("r0", at + 1, rank=0), step_ms=10.0) for at in range(9)]
+    assert heat.collect(incident([], marks)) is None
+
+
+def test_the_png_holds_the_levels() -> None:
+    found = drawn(ranks=5, steps=7)
+    data = heat.png(found)
+    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    assert (width, height, depth, kind) == (7, 5, 4, 3)
+    start = data.index(b"IDAT") + 4
+    length = struct.unpack(">I", data[start - 8 : start - 4])[0]
+    raw = zlib.decompress(data[start : start + length])
+    lines = [raw[at * 5 + 1 : at * 5 + 5] for at in range(5)]  # a filter byte, then seven half bytes
+    assert [bytes(half for byte in line for half in (byte >> 4, byte & 15))[:7] for line in lines] == list(found.levels)
+
+
+def test_waiting_ranks_and_what_they_wait_for() -> None:
+    facts = [fact("hang.culprit", "never-arrived", "fr1", rank=1)]
+    for rank in (0, 2, 3):
+        facts += [fact("fr.last_op", "all_reduce", f"fr{rank}", rank=rank, group="0")]
+        facts += [fact("fr.last_seq", 105, f"fr{rank}", rank=rank, group="0")]
+    waiting, blockers = waits.collect(incident([], facts=facts))
+    assert [(each.op, each.seq, each.ranks) for each in waiting] == [("all_reduce", "105", (0, 2, 3))]
+    assert [(each.rank, each.kind) for each in blockers] == [(1, "never-arrived")]
+
+
+def test_watchdogs_tell_who_waits_without_dumps() -> None:
+    watchdog = signature("torch/watchdog-timeout", role="symptom", cause="collective/rank-stalled")
+    rows = [
+        signal(watchdog, event(line=at + 1, rank=at), {"rank": at, "op": "ALLREDUCE", "seq": 7, "group": group})
+        for at, group in ((0, "0"), (1, "0"), (2, None))
+    ]
+    waiting, blockers = waits.collect(incident(rows))
+    assert len(waiting) in {1, 2} and blockers == ()
+
+
+def test_memory_by_state() -> None:
+    sizes = {"reserved": 100, "allocated": 60, "cached_free": 10, "split_waste": 30, "rounding": 0}
+    facts = [fact(f"snapshot.{name}", size << 30, "s", gpu=0) for name, size in sizes.items()]
+    facts.append(fact("snapshot.top_holders", [f"{50 << 30} 3 train.py:9 main", "bad"], "s", gpu=0))
+    (found,) = memory.collect(incident([], facts=facts))
+    assert (found.gpu, found.holders[0].place, len(found.holders)) == ("GPU 0", "train.py:9 main", 1)
+    assert "train.py:9 main" in memory.svg(found, dict.fromkeys(("used", "cached", "waste"), "x"))
+
+
+def test_the_node_at_fault_comes_first() -> None:
+    rows = [signal(signature(), event(line=1, rank=3, node="node01"))]
+    marks = [step(1, event("b.log", 1, rank=9, node="node00"))]
+    nodes = cluster.collect(incident(rows, marks), report())
+    assert (nodes[0].name, nodes[0].state) == ("node01", "culprit")
+
+
+def test_texts_in_pictures_are_escaped() -> None:
+    hostile = "<script>x</script>"
+    rows = [row(0.0, hostile, node=hostile), row(9.0, hostile)]
+    assert "<script" not in timeline.svg(report(timeline=rows), hostile, hostile)
+
+
+def test_all_from_one_incident() -> None:
+    failing = signal(signature(), event("a.log", 9, at=110.0, rank=3, node="node01"))
+    marks = [step(at, event("a.log", at + 1, at=100.0 + at, rank=3, node="node01")) for at in range(4)]
+    whole = incident([failing], marks)
+    found = draw(whole, report(), lambda each: each.time.seconds if each.time else None, {}, {})
+    assert found.span.last_progress is not None and found.span.end is not None
+    assert (found.span.last_progress.at, found.span.end.at, found.span.last_step) == (103.0, 110.0, 3)
+    assert found.span.end.label == "1970-01-01T00:01:50Z"
+
+
+def test_runs_of_ranks() -> None:
+    assert waits.runs((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"
