@@ -79,8 +79,11 @@ def test_search_that_finds_nothing_says_so_by_its_exit_code() -> None:
 
 
 def test_a_walk_with_recorded_answers() -> None:
-    text = run("walk", "gpu-lost", said="n\nno\nu\n?\nwork\n")
-    assert "Path: bus-first: no; off-bus: no; firmware: unknown; engine: unknown; inside-only: yes" in text
+    text = run("walk", "gpu-lost", said="n\nno\nu\n?\nn\nwork\n")
+    assert (
+        "Path: bus-first: no; off-bus: no; firmware: unknown; engine: unknown; called-lost: no; inside-only: yes"
+        in text
+    )
     assert "NVIDIA driver or devices missing  [driver/not-loaded, moderate]" in text
     assert "triage collect --only kernel_log" in text
     assert max(map(len, text.splitlines())) <= _playbooks.WIDTH + len("works on the host")

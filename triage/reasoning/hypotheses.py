@@ -68,7 +68,11 @@ def _weigh(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]
         explains=bool(_explained(incident, candidate)),
         first=_first(incident, candidate, rivals),
         rival=_rival(incident, candidate, rivals),
-        severity=max((item.signal.signature.severity for item in best), key=_SEVERITY.index, default="fatal"),
+        severity=max(
+            (item.signal.signature.severity for item in best) if best else (walk.severity for walk in candidate.walks),
+            key=_SEVERITY.index,
+            default="fatal",
+        ),
         survivable=bool(best) and all(item.signal.signature.progress == "survivable" for item in best),
         unknown=max((walk.unknown for walk in candidate.walks), default=0),
         undecided=any(walk.missing for walk in candidate.walks) and not strong,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage import content
-from triage.model.playbook import Playbook, PlaybookExample
+from triage.model.playbook import Playbook, PlaybookExample, SignalQuestion
 from triage.model.signature import Condition, Signature
 from triage.reasoning import answering, lint_names
 from triage.reasoning.walking import edge_of, target, walk
@@ -43,6 +43,7 @@ def check(
         return
     yield from lint_names.check(playbook, catalogue, playbooks)
     yield from _leaves(playbook)
+    yield from _unproven(playbook, catalogue)
     broken = list(_edges(playbook))
     yield from broken
     if not broken:
@@ -87,6 +88,23 @@ def _leaves(playbook: Playbook) -> Iterator[Fault]:
                 f"{at}.culprits",
                 f"{', '.join(sorted(unknown))}: the keys are `from` and, if that is not there, `else`",
             )
+
+
+def _unproven(playbook: Playbook, catalogue: Mapping[str, Signature]) -> Iterator[Fault]:
+    """A strong leaf right behind a question that a mere hint can answer with yes."""
+    for name, node in playbook.nodes.items():
+        leaf = playbook.leaves.get(target(node.if_yes)[1] or "")
+        if (
+            leaf is None
+            or leaf.cause is None
+            or leaf.support != "strong"
+            or not isinstance(node.question, SignalQuestion)
+        ):
+            continue
+        for identity in node.question.any:
+            signature = catalogue.get(identity)
+            if signature and (signature.role != "root-cause" or signature.specificity == "weak"):
+                yield f"nodes.{name}", f"{identity} alone leads to a leaf with strong support and proves nothing alone"
 
 
 def _loops(playbook: Playbook) -> Iterator[Fault]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from triage.model.base import Record
 from triage.model.playbook import Edge, Leaf, OperatorQuestion, Playbook, Question
 from triage.model.report import Missing
 from triage.model.signature import Condition
 from triage.reasoning.questions import View
-from triage.vocabulary import Answer
+from triage.vocabulary import SEVERITIES, Answer, Severity
 
 BROKEN = "?"  # the name of the end of a walk whose tree loops or leads nowhere; such a tree hands over
 
@@ -19,6 +21,7 @@ class Walk(Record, frozen=True, kw_only=True):
 
     unknown: how many questions evidence could have answered and did not. What only a person can answer is not counted:
     no evidence is missing there, and the way on for unknown is drawn for it.
+    severity: of the worst that the walk started on; what begins with a mere remark claims no failure.
     """
 
     playbook: Playbook
@@ -27,6 +30,7 @@ class Walk(Record, frozen=True, kw_only=True):
     path: tuple[str, ...]
     unknown: int
     missing: tuple[Missing, ...]
+    severity: Severity = "error"
 
 
 def started(playbook: Playbook, view: View) -> bool:
@@ -86,8 +90,16 @@ def target(edge: Edge) -> tuple[str | None, str | None]:
 
 def walks(playbooks: Mapping[str, Playbook], view: View) -> list[Walk]:
     """Every playbook that starts, walked on the evidence."""
-    return [
-        walk(playbook, lambda _, question: view.answer(question))
-        for playbook in playbooks.values()
-        if started(playbook, view)
-    ]
+    found = []
+    for playbook in playbooks.values():
+        if started(playbook, view):
+            walked = walk(playbook, lambda _, question: view.answer(question))
+            found.append(msgspec.structs.replace(walked, severity=_worst(playbook, view)))
+    return found
+
+
+def _worst(playbook: Playbook, view: View) -> Severity:
+    """A fact that starts a playbook is a finding; a signature says itself how bad it is."""
+    start = [each for each in [*playbook.start_when.any, *playbook.start_when.all] if _holds(each, view)]
+    told: list[Severity] = [view.catalogue[each].severity for each in start if isinstance(each, str)]
+    return max([*told, "error"] if len(told) < len(start) else told, key=SEVERITIES.index)
