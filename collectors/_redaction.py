@@ -27,7 +27,8 @@ def _shape_of(code):
 
 SHAPE = bytes(_shape_of(code) for code in range(256))  # for bytes.translate
 BASE64_LINE = re.compile(
-    rb"(?:^|[\s:>|\]])[A-Za-z0-9+/=]{1,100}\\?\s*$|(?:Proc-Type|DEK-Info|Comment|Version|Hash): |^\s*$"
+    rb"(?:^|[\s:>|\]])[A-Za-z0-9+/=]{16,100}\\?\s*$|^\s*(?:[\w.\[-]{0,20}[:|>\]]\s*){0,2}[A-Za-z0-9+/=]{1,100}\s*$"
+    rb"|(?:Proc-Type|DEK-Info|Comment|Version|Hash): |^\s*$"
 )
 
 

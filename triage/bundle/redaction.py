@@ -26,7 +26,8 @@ WORD = 80  # bytes of a word worth remembering
 _BLANK = b"\"'`,;|()[]{}<>"
 _WIDE = re.compile(rb"\{(\d+),\d{3,}\}")  # the scanner only points at lines: an upper bound of hundreds costs it memory
 _BASE64 = re.compile(
-    rb"(?:^|[\s:>|\]])[A-Za-z0-9+/=]{1,100}\\?\s*$|(?:Proc-Type|DEK-Info|Comment|Version|Hash): |^\s*$"
+    rb"(?:^|[\s:>|\]])[A-Za-z0-9+/=]{16,100}\\?\s*$|^\s*(?:[\w.\[-]{0,20}[:|>\]]\s*){0,2}[A-Za-z0-9+/=]{1,100}\s*$"
+    rb"|(?:Proc-Type|DEK-Info|Comment|Version|Hash): |^\s*$"
 )
 
 
