@@ -81,6 +81,15 @@ def _signal(question: SignalQuestion, at: str, ids: list[str]) -> Iterator[Fault
     if bool(question.any) == bool(question.all):
         yield at, "needs either any or all"
     yield from _listed(at, "signature", [*question.any, *question.all], ids)
+    yield from _scope(question.scope, at)
+
+
+def _scope(scope: str | None, at: str) -> Iterator[Fault]:
+    if scope is not None:
+        yield (
+            f"{at}.scope",
+            "nothing answers by scope yet: select by `first: {scope: rank}`, or ask how far it is spread",
+        )
 
 
 @_question.register
@@ -100,6 +109,7 @@ def _order(question: OrderQuestion, at: str, ids: list[str]) -> Iterator[Fault]:
         yield from _listed(f"{at}.before", "moment or signature", [question.before], [*_MOMENTS, *ids])
     if question.within is not None and not _is_duration(question.within):
         yield f"{at}.within", f"{question.within!r} is no duration (30s, 10m, 2h)"
+    yield from _scope(question.scope, at)
 
 
 @_question.register
