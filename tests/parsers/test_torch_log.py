@@ -128,6 +128,16 @@ def test_the_rank_behind_a_progress_bar() -> None:
     assert event_at(torch_log, [line], "Watchdog").rank == 2
 
 
+def test_a_traceback_that_rank_0_prints_for_another_is_the_others() -> None:
+    lines = [
+        "Traceback (most recent call last): (RANK 3)",
+        '  File "filesystem.py", line 690, in read_data',
+        "    with self.fs.create_stream(path) as stream:",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/__3_0.distcp'",
+    ]
+    assert event_at(torch_log, lines, "FileNotFoundError").rank == 3
+
+
 def test_endless_messages_are_cut() -> None:
     lines = ["Traceback (most recent call last):", *['  File "a.py", line 1, in f' for _ in range(5000)]]
     found = event_at(torch_log, lines, "Traceback")

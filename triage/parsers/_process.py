@@ -13,11 +13,12 @@ TEXT = 2000  # characters of a line that an Event keeps
 BODY = 40_000  # characters of a joined message that an Event keeps
 
 # How messages name their own rank: `[Rank 3] ...`, `[PG ID 1 PG GUID 0(default_pg) Rank 3] ...`, `[rank=3]`,
-# `[rank: 3] Seed set`, `Rank 3: ...`, `rank 3 | ...`.
+# `[rank: 3] Seed set`, `Rank 3: ...`, `rank 3 | ...`; rank 0 prints the tracebacks of others, with `(RANK 3)` behind.
 _SAYS_RANK = (
     re.compile(r"\[rank(?P<rank>\d{1,6})\]:"),
     re.compile(r"\[(?:PG [^\]\n]{0,120}? )?[Rr]ank[ :=]{1,2}(?P<rank>\d{1,6})\]"),
     re.compile(r"^\s{0,4}(?:global )?[Rr]ank[ _:=]{1,2}(?P<rank>\d{1,6})[:,|\]]"),
+    re.compile(r"^Traceback \(most recent call last\): \(RANK (?P<rank>\d{1,6})\)"),
     re.compile(r"^\s{0,4}rank\s{0,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)"),
 )
 _SAYS_LOCAL = re.compile(r"\blocal[_ ]rank[ :=]{1,2}(?P<local_rank>\d{1,4})\b")
