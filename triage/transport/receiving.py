@@ -45,11 +45,10 @@ class Receiver(Record, frozen=True, kw_only=True):
 
     def receive(self, answer: Answer, stream: IO[bytes], encoded: bool = False) -> None:
         """Take a node's stream into the bundle until it ends; damage is noted in the answer. Raises DiskFullError."""
-        if encoded:
-            stream = io.BufferedReader(Decoding(stream), 1 << 16)
+        source = _Prompt(io.BufferedReader(Decoding(stream), 1 << 16) if encoded else stream)
         kept: dict[str, Any] = {}
         try:
-            with tarfile.open(fileobj=stream, mode="r|gz") as archive:
+            with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|gz") as archive:
                 for info in archive:
                     self._member(answer, archive, info, kept)
         except _FAULTS as error:
@@ -97,6 +96,13 @@ class Receiver(Record, frozen=True, kw_only=True):
         if isinstance(value, dict):
             return {str(key): self._cleaned(one) for key, one in value.items()}
         return value
+
+
+class _Prompt:
+    """Gives what has come without waiting for more: what a node has sent is on disk here at once."""
+
+    def __init__(self, stream: Any) -> None:
+        self.read = getattr(stream, "read1", stream.read)
 
 
 class Decoding(io.RawIOBase):
