@@ -17,7 +17,18 @@ def more_often(count: int, total: int, exposure: float, whole: float) -> float:
     share = min(exposure / whole, 1.0)
     if share >= 1.0:
         return 1.0
-    return min(1.0, math.fsum(_binomial(k, total, share) for k in range(count, min(total, count + 1000) + 1)))
+    return min(1.0, _tail(count, total, share))
+
+
+def _tail(count: int, total: int, share: float) -> float:
+    """Binomial tail from `count` on: each term from the one before, until they no longer matter."""
+    term = whole = _binomial(count, total, share)
+    for k in range(count, total):
+        term *= (total - k) / (k + 1) * share / (1 - share)
+        whole += term
+        if k > total * share and term < 1e-17 * whole:
+            break
+    return whole
 
 
 def _binomial(k: int, n: int, p: float) -> float:
