@@ -91,3 +91,9 @@ def test_recognised() -> None:
     own = (FIXTURES / "training_log" / "steps.log").read_bytes()
     assert training_log.recognises(own, own) == 2
     assert training_log.recognises(b"NVRM: loading\n", b"") == 0
+
+
+def test_a_serving_engine_that_answers_says_that_it_is_well() -> None:
+    line = "INFO 05-05 10:03:00 [loggers.py:111] Engine 000: Avg prompt throughput: 0.0 tokens/s, "
+    assert [kind for kind, _ in marks(line + "Avg generation throughput: 511.9 tokens/s, Running: 4 reqs")] == ["well"]
+    assert marks(line + "Avg generation throughput: 0.0 tokens/s, Running: 4 reqs") == []

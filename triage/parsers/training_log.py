@@ -64,6 +64,8 @@ MARKS = (
     ("end", r"[Tt]raining (?:is )?(?:complete[d.!]?|finished|done)\b"),
     ("end", r"Training completed\. Do not forget to share your model"),
     ("end", r"\bdone training\b|epochs completed in [\d.]+ hours"),
+    ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
+    ("well", r"Decode batch[^\n]{0,200}gen throughput \(token/s\): [1-9]"),  # SGLang
     ("restart", r"Resuming (?:training )?from (?:checkpoint|global step|step|epoch)"),
 )
 _OWN = re.compile(
