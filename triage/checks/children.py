@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from triage.model.check import Raw
 
 GRACE = 5.0  # seconds until a killed child is given up: one that waits in the driver cannot end
 MOST = 20_000  # lines read of a result
+_ERROR = re.compile(r"[\w.]{0,80}(?:Error|Exception)\b")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -93,11 +95,12 @@ def _why(child: subprocess.Popen[bytes], code: int | None, errors: Path, limit: 
 
 
 def _last_line(path: Path) -> str:
-    """The last line that says something, printable, at most 200 characters."""
+    """The last error, else the last line that says something: printable, at most 200 characters."""
     with path.open("rb") as errors:
         errors.seek(max(path.stat().st_size - 16_384, 0))
         lines = errors.read().decode("utf-8", "replace").splitlines()
     told = [line.strip() for line in lines if line.strip() and not line.startswith(" ")]
+    told = [line for line in told if _ERROR.match(line)] or told  # torch writes advice behind its errors
     return "".join(char if char.isprintable() else " " for char in told[-1])[:200] if told else ""
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from triage.checks.nvml import POWER_CAP, SLOWDOWN, Watch, asked, handle_of, uncorrectable, users
 
 SIZES = (4096, 8192, 16384)  # of the square products whose speed is measured
+BURST = 20  # products
 EXACT = 8192  # size of the product that is compared with its reference
 ROWS = 2  # of it that the host computes, too
 CHUNK = 1 << 30  # bytes
@@ -107,14 +108,15 @@ def _full(torch: Any, index: int) -> str:
 
 
 def measure(torch: Any, teller: Teller, which: str, seconds: float, lock: str) -> None:
-    """All figures of one card, quick proofs first."""
+    """All figures of one card: its speed while it is rested, the proofs, then lasting load."""
     card = Card(torch, which)
     nvml, handle = handle_of(torch, int(which)) if card.cuda else (None, None)
     _about(card, teller, nvml, handle)
     before = uncorrectable(nvml, handle)
+    best = burst(card, teller)  # first: the load of the proofs costs a tenth of it
     pattern(card, teller, seconds)
     product(card, teller, seconds)
-    speed(card, teller, seconds, Watch(nvml, handle))
+    load(card, teller, best, seconds, Watch(nvml, handle))
     copies(card, teller)
     with _alone(lock):
         host(card, teller)
@@ -229,16 +231,22 @@ def _host_rows(card: Card, left: Any, right: Any, reference: Any) -> tuple[int, 
     return bad, "fp32 against the host" if bad else ""
 
 
-def speed(card: Card, teller: Teller, seconds: float, watch: Watch) -> None:
-    """Speed of torch's bf16 product, best of SIZES; then under lasting load: speed, clocks, the same bits each time."""
-    sizes = SIZES if card.cuda else (128, 256)
-    rates = {size: _rate(card, size, seconds / 10) for size in sizes}
+def burst(card: Card, teller: Teller) -> int:
+    """Speed of torch's bf16 product while the card is rested, and the size that is best at it."""
+    rates = {size: _rate(card, size) for size in (SIZES if card.cuda else (128, 256))}
     best = max(rates, key=lambda size: rates[size])
-    teller.tell("product speed", rates[best], "TFLOP/s", text=f"bf16, {best} x {best}, best of {len(sizes)} sizes")
+    teller.tell(
+        "product speed", rates[best], "TFLOP/s", text=f"bf16, {best} x {best}, best of {len(rates)} sizes, rested"
+    )
+    return best
+
+
+def load(card: Card, teller: Teller, size: int, seconds: float, watch: Watch) -> None:
+    """Products for some seconds: speed and clocks once the card is warm, and the same bits each time."""
     watch.start()
-    lasting, changed, rounds = _load(card, best, seconds, teller.plant == "product")
+    lasting, changed, rounds = _load(card, size, seconds, teller.plant == "product")
     watch.end()
-    teller.tell("product speed under load", lasting, "TFLOP/s", text=f"bf16, {best} x {best}, {seconds:.0f} s")
+    teller.tell("product speed under load", lasting, "TFLOP/s", text=f"bf16, {size} x {size}, {seconds:.0f} s")
     teller.tell("same product again", changed, "differing", changed == 0, f"{rounds} comparisons bit by bit")
     _clocks(teller, watch)
 
@@ -251,17 +259,13 @@ def _operands(card: Card, size: int) -> tuple[Any, Any, Any]:
     return made[0], made[1], card.torch.empty_like(made[0])
 
 
-def _rate(card: Card, size: int, seconds: float) -> float:
-    """Median TFLOP/s of batches of ten products, after a warm-up, for some seconds."""
+def _rate(card: Card, size: int) -> float:
+    """TFLOP/s of BURST products after a warm-up: few, for a card at its power limit slows down within seconds."""
     left, right, out = _operands(card, size)
     for _ in range(3):
         card.torch.matmul(left, right, out=out)
     card.wait()
-    rates: list[float] = []
-    deadline = time.monotonic() + seconds
-    while len(rates) < 3 or (time.monotonic() < deadline and len(rates) < 1000):
-        rates.append(2e-12 * size**3 / card.seconds(lambda: card.torch.matmul(left, right, out=out), 10))
-    return statistics.median(rates)
+    return 2e-12 * size**3 / card.seconds(lambda: card.torch.matmul(left, right, out=out), BURST)
 
 
 def _load(card: Card, size: int, seconds: float, plant: bool) -> tuple[float, int, int]:
