@@ -21,6 +21,7 @@ from triage.model.base import Value
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident, Placed
 
+NOTICED_S = 120.0  # launchers poll, and peers wait from the last step on; a kill by the time-out comes minutes later
 _ENDS = frozenset({"code/crash", "host/process-killed"})  # causes whose symptoms are the end of a process
 
 
@@ -70,13 +71,13 @@ def _explained(incident: Incident, rank: int) -> bool:
 
 
 def _says_why(incident: Incident, placed: Placed) -> bool:
-    """A root cause does; so does the end of its process, when it came before the others began to wait."""
+    """A root cause does; so does the end of its process, when it came about when the others began to wait."""
     signature = placed.signal.signature
     if signature.role != "symptom" or signature.cause not in _ENDS:
         return signature.role == "root-cause"
     if placed.at is None or incident.hang_start is None:
         return False
-    return placed.at <= incident.hang_start + placed.uncertainty
+    return placed.at <= incident.hang_start + NOTICED_S
 
 
 def _whole(stall: Stall) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ import msgspec
 from triage.model.base import Scalar
 from triage.model.bundle import Document, File, Window
 from triage.model.event import Event, Fact, Where
-from triage.parsers import _joining, _process
+from triage.parsers import _joining, _process, _stamps
 
 SOURCE = "torch_log"
 BEFORE, AFTER = 300, 160
@@ -125,12 +125,13 @@ def _unwrapped(window: Window) -> Iterator[str]:
 
 
 _TABLE_RANK = re.compile(r"^\s{0,6}rank\s{0,8}: (\d{1,6}) \(local_rank: (\d{1,4})\)", re.MULTILINE)
+_TABLE_TIME = re.compile(r"^\s{0,6}time\s{0,8}: (\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\s{0,6}host\s{0,8}: (\S{1,120})", re.MULTILINE)
 
 
 def _of_table(event: Event) -> Event:
-    """An entry of a failure table says itself whose it is."""
-    rank, host = _TABLE_RANK.search(event.body), _TABLE_HOST.search(event.body)
+    """An entry of a failure table says itself whose it is, and when the launcher saw it."""
+    rank, host, when = (each.search(event.body) for each in (_TABLE_RANK, _TABLE_HOST, _TABLE_TIME))
     if not rank:
         return event
     return msgspec.structs.replace(
@@ -138,4 +139,5 @@ def _of_table(event: Event) -> Event:
         rank=int(rank[1]),
         local_rank=int(rank[2]),
         node=host[1] if host else event.node,
+        time=_stamps.find(f"{when[1]} {when[2]}")[0] if when and event.time is None else event.time,
     )
