@@ -16,7 +16,7 @@ test:
 	$(PYTHON) -m pytest
 
 golden:
-	$(PYTHON) -m pytest tests/test_incidents.py tests/report/test_postmortem.py --update-golden
+	$(PYTHON) -m pytest tests/test_incidents.py tests/test_readme.py tests/report/test_postmortem.py --update-golden
 
 wheel:
 	$(PYTHON) -m pip wheel --no-deps -w dist .
