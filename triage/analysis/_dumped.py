@@ -69,8 +69,15 @@ def _at_the_ends(found: Table, end: Ends) -> Stall | None:
     if missing:
         return _blamed(found, end, "rank-dead", missing)
     if end.locked:
-        return _blamed(found, end, "order-inversion", end.locked)
+        return _blamed(found, end, "order-inversion", _against(found, end.locked))
     return _transport(found, end) if not end.silent else None
+
+
+def _against(found: Table, locked: frozenset[int]) -> frozenset[int]:
+    """Of ranks that wait for each other the fewer, when most are in one group and some went to another first."""
+    at = {rank: found.waiting(rank)[0][0].name for rank in locked}
+    most, count = Counter(at.values()).most_common(1)[0]
+    return frozenset(rank for rank in locked if at[rank] != most) if 2 * count > len(locked) else locked
 
 
 def _few(silent: frozenset[int], found: Table) -> bool:

@@ -8,14 +8,15 @@ hang.collective, hang.sequence, hang.group    the operation that the others wait
 hang.missing_ranks  the culprits as a list
 hang.waiting_ranks  how many ranks wait, directly or not
 hang.frame          the user's line from which the waiting operation was issued, when the dump has it
-Nothing is said when the sources do not decide. The first that names a culprit is used: dumps, then RAS, then logs.
+Nothing is said when the sources do not decide. The first that names a culprit is used: calls that torch compared,
+dumps, RAS, logs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triage.analysis import _dumped, _launched, _reported, _timed_out
+from triage.analysis import _compared, _dumped, _launched, _reported, _timed_out
 from triage.analysis._stall import Stall
 from triage.model.base import Value
 from triage.model.event import Fact, Where
@@ -27,7 +28,9 @@ _ENDS = frozenset({"code/crash", "host/process-killed"})  # causes whose symptom
 
 def derive(incident: Incident) -> Iterator[Fact]:
     """Facts about the hang, if there is one and it can be told."""
-    found = [stall for source in (_dumped, _launched, _reported, _timed_out) if (stall := source.stall(incident))]
+    found = [
+        stall for source in (_compared, _dumped, _launched, _reported, _timed_out) if (stall := source.stall(incident))
+    ]
     stall = next((item for item in found if item.culprits), found[0] if found else None)
     if stall is not None:
         yield from _culprits(incident, _finished_early(incident, stall))

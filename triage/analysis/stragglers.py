@@ -29,7 +29,9 @@ STEPS = 8  # compared steps below which nothing is said
 RATIO = 1.10  # slower than the peers by this much
 SHARE = 0.02  # and by this part of the whole step: a part of 0.1 ms may well double
 STEADY = 0.8  # in this part of the steps
+BEFORE = 0.25  # and in no more than this part of the steps before: else nothing began then
 DEVIATION = 3.5  # robust z among five ranks or more
+OWN = ("data_ms", "ckpt_ms", "gc_ms", "host_ms")  # no waiting in them: of several the one that costs most
 _KINDS = {
     "data_ms": "data", "ckpt_ms": "checkpoint", "gc_ms": "host", "host_ms": "host", "fwd_ms": "compute",
     "bwd_ms": "compute", "opt_ms": "compute", "comm_ms": "communication", "step_ms": "unknown",
@@ -69,13 +71,21 @@ def _late(stage: list[Series]) -> list[Late]:
     measured = [phase for phase in PHASES if sum(phase in one.phases for one in stage) > 1]
     if "comm_ms" in measured and len(measured) > 1:
         measured.remove("comm_ms")  # waiting, unless it is all there is
-    for phase in measured or ["step_ms"]:
-        columns = _columns(stage, phase)
-        found = [item for one in stage if (item := _compare(one, stage, phase, columns))]
-        found = [item for item in found if 2 * item.cost >= max(other.cost for other in found)]
+    own = [phase for phase in measured if phase in OWN]
+    rest = [[phase] for phase in measured if phase not in OWN] or [["step_ms"]]
+    for phases in [own, *rest]:
+        found = [item for phase in phases if (item := _latest(stage, phase))]
         if found:
-            return found if len(found) <= max(1, len(stage) // 4) else []
+            worst = max(found, key=lambda items: max(item.cost for item in items))
+            return worst if len(worst) <= max(1, len(stage) // 4) else []
     return []
+
+
+def _latest(stage: list[Series], phase: str) -> list[Late]:
+    """The ranks that are late in one phase, without those that cost less than half of the worst."""
+    columns = _columns(stage, phase)
+    found = [item for one in stage if (item := _compare(one, stage, phase, columns))]
+    return [item for item in found if 2 * item.cost >= max(other.cost for other in found)]
 
 
 def _compare(one: Series, stage: list[Series], phase: str, columns: dict[int, list[float]]) -> Late | None:
@@ -89,6 +99,9 @@ def _compare(one: Series, stage: list[Series], phase: str, columns: dict[int, li
     since = _since([step for step, ratio, part in excess if ratio >= RATIO and part >= SHARE], [e[0] for e in excess])
     if since is None or not _stands_out(one, stage, phase, since):
         return None
+    before = [ratio >= RATIO and part >= SHARE for step, ratio, part in excess if step < since]
+    if sum(before) > BEFORE * len(before):
+        return None  # slow now and then all along: that it is so at the end is chance
     held = [item for item in excess if item[0] >= since]
     return Late(one, phase, statistics.median(e[1] for e in held), since, statistics.median(e[2] for e in held))
 

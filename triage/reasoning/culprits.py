@@ -75,7 +75,7 @@ def _own(incident: Incident, candidate: Candidate) -> list[int]:
     """Its root causes; failing these its symptoms, less those of ranks that print echoes: these are victims."""
     roots = [index for index in candidate.indexes if incident.signals[index].signal.signature.role == "root-cause"]
     if roots:
-        return roots
+        return [index for index in roots if _concluded(incident.signals[index])] or roots
     if candidate.cause.id.startswith(_WAITING):
         return [index for index in candidate.indexes if _named_from_outside(incident.signals[index])]
     victims = {
@@ -87,6 +87,12 @@ def _own(incident: Incident, candidate: Candidate) -> list[int]:
         index for index in candidate.indexes if incident.signals[index].signal.entity.get("rank") not in victims
     ]
     return innocent or list(candidate.indexes)
+
+
+def _concluded(item: Placed) -> bool:
+    """An analysis of all ranks found this one; the lines of the same cause are printed by every rank alike."""
+    conditions = item.signal.signature.facts
+    return item.signal.entity.get("rank") is not None and any(each.name.endswith(".culprit") for each in conditions)
 
 
 def _named_from_outside(item: Placed) -> bool:
