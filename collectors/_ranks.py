@@ -51,6 +51,8 @@ def _is_ours(environment, number, own):
     """A process of the job that was asked for, or without a job, of any distributed training; not of this step."""
     if number and "SLURM_JOB_ID" in environment:
         mine = environment["SLURM_JOB_ID"] == number and environment.get("SLURM_STEP_ID") not in (None, own)
+        here = os.environ.get("SLURMD_NODENAME")  # several slurmd may share a machine
+        mine = mine and (here is None or environment.get("SLURMD_NODENAME", here) == here)
     else:
         mine = "MASTER_ADDR" in environment
     return mine and any(mark in environment for mark in MARKS)

@@ -48,10 +48,10 @@ class Lab:
 
     def start(self, name: str, *command: str) -> None:
         """Start a daemon in the foreground."""
-        log = (self.folder / f"{name}.log").open("wb")
-        self.daemons[name] = subprocess.Popen(
-            command, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.daemons[name] = subprocess.Popen(
+                command, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
 
     def stop(self, name: str) -> None:
         """End a daemon, hard: a node that dies does not say goodbye."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,16 @@ def explained(folder: Path, name: str = "b.tar.zst") -> dict[str, Any]:
     return found
 
 
-XID = """\
-[Mon Nov 30 15:10:01 2026] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024
-[Mon Nov 30 15:12:40 2026] NVRM: GPU at PCI:0000:9b:00: GPU-7d3f6a1e-2c44-4b8a-9d11-0f1e2d3c4b5a
-[Mon Nov 30 15:12:40 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=4021, name=python, GPU has fallen off the bus.
-[Mon Nov 30 15:12:40 2026] NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.
-"""
+def fault() -> str:
+    """A kernel log of now in which a GPU falls off the bus; its first line is harmless."""
+    stamp = time.strftime("[%a %b %d %H:%M:%S %Y]")
+    return (
+        f"{stamp} NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n"
+        f"{stamp} NVRM: GPU at PCI:0000:9b:00: GPU-7d3f6a1e-2c44-4b8a-9d11-0f1e2d3c4b5a\n"
+        f"{stamp} NVRM: Xid (PCI:0000:9b:00): 79, pid=4021, name=python, GPU has fallen off the bus.\n"
+        f"{stamp} NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.\n"
+    )
+
 
 HANGING = """\
 import time

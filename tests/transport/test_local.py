@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bundle.secrets import BLOCKS, made, planted
-from transport.collected import HANGING, QUICK, XID, Bundle, collect, explained
+from transport.collected import HANGING, QUICK, Bundle, collect, explained, fault
 
 
 def test_nothing_that_was_planted_leaves(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_dry_run_and_mistakes(tmp_path: Path) -> None:
 
 
 def test_explain_names_what_was_collected(tmp_path: Path) -> None:
-    (tmp_path / "kern.log").write_text(XID)
+    (tmp_path / "kern.log").write_text(fault())
     code, out, _ = collect(tmp_path, "--only", "job_logs", "--include", str(tmp_path / "kern.log"), "--format", "json")
     assert code == 0
     assert json.loads(out)["complete"] is True

@@ -17,7 +17,7 @@ from triage.model.base import Record
 from triage.transport.receiving import Answer, Receiver, ledger
 
 WIDTH = 64  # nodes at once; a launcher of a large cluster has a few hundred processes to spare, and so has sshd
-MARGIN = 1.5  # seconds before the deadline at which a node should have sent all it has
+MARGIN = 2.5  # seconds before the deadline at which a node should have sent all: it began later than it was asked
 _REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
 
 
@@ -32,6 +32,11 @@ class Target(Record, frozen=True, kw_only=True):
     command: Callable[[float], list[str]]
     instead: Callable[[float], list[str]] | None = None
     encoded: bool = False
+
+
+def allowed(left: float) -> float:
+    """Seconds for collecting on a node, of those that are left until the deadline."""
+    return max(1.0, left - max(MARGIN, left / 10))
 
 
 class Fanout:
@@ -75,7 +80,7 @@ class Fanout:
                 break
             answer.sent = time.time()
             try:
-                trouble = self._asked(command(max(1.0, left - max(MARGIN, left / 20))), app, answer, target.encoded)
+                trouble = self._asked(command(allowed(left)), app, answer, target.encoded)
             except DiskFullError as error:
                 self.full, trouble = error, {"failed": ["no space left for its files"]}
                 self.stop()

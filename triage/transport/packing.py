@@ -73,12 +73,10 @@ def _ships(path: Path) -> bool:
     return path.suffix in {".py", ".json"} and path.is_file()
 
 
-def boot(node: str, seconds: float, encoded: bool = False, quoted: bool = True) -> str:
+def boot(node: str, seconds: float, encoded: bool = False) -> str:
     """The shell line for a node, whose collectors end after `seconds`. It reads the zipapp from standard input.
 
-    encoded: answer in lines of base64, for transports that carry lines only. quoted: quote the node's name, which must
-    be off where the transport fills in a placeholder.
+    encoded: answer in lines of base64, for transports that carry lines only.
     """
-    name = shlex.quote(node) if quoted else node
-    arguments = f"{name} --seconds={seconds:.1f}{' --base64' if encoded else ''}"
+    arguments = f"{shlex.quote(node)} --seconds={seconds:.1f}{' --base64' if encoded else ''}"
     return _BOOT.replace("{arguments}", arguments)

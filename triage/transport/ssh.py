@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import IO, Any, cast
 
 from triage.bundle.writing import DiskFullError
-from triage.transport.fanout import MARGIN, WIDTH, Fanout, Target
+from triage.transport.fanout import WIDTH, Fanout, Target, allowed
 from triage.transport.packing import boot
 from triage.transport.receiving import Answer, Receiver
 
@@ -50,13 +50,12 @@ def run_tree(fanout: Fanout, receiver: Receiver, nodes: Sequence[str], app: byte
     task.set_info("fanout", WIDTH)
     task.set_info("connect_timeout", CONNECT)
     task.set_default("auto_tree", True)
-    line = boot("%h", max(1.0, left - max(MARGIN, left / 20)), encoded=True, quoted=False)
-    started = time.time()
-    worker = task.shell(
-        f"sh -c {shlex.quote(line)}", nodes=",".join(nodes), handler=keeper, stderr=True, timeout=max(1.0, left)
-    )
-    worker.write(app)
-    worker.set_write_eof()
+    seconds, started = allowed(left), time.time()
+    for node in nodes:  # a worker each, for the line names the node; the task bounds how many run at once
+        line = f"sh -c {shlex.quote(boot(node, seconds, encoded=True))}"
+        worker = task.shell(line, nodes=node, handler=keeper, stderr=True, timeout=max(1.0, left))
+        worker.write(app)
+        worker.set_write_eof()
     try:
         task.resume()
     finally:
