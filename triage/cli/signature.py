@@ -1,4 +1,4 @@
-"""List, show, write, lint and test the signatures."""
+"""List, show, write, lint, test and document the signatures."""
 
 from __future__ import annotations
 
@@ -122,6 +122,27 @@ def test(names: tuple[str, ...]) -> None:
         raise ContentError(found)
     count = sum(len(each.examples.matches) + len(each.examples.does_not_match) for each in chosen)
     click.echo(f"{count} examples of {len(chosen)} signatures hold")
+
+
+@command.command()
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to write to.")
+@click.argument("names", nargs=-1, metavar="[ID]...")
+def docs(out: Path, names: tuple[str, ...]) -> None:
+    """Write a page for all signatures, or for those named, and an index, as Markdown.
+
+    Example: triage signature docs --out site/signatures
+    """
+    from triage.report import pages
+
+    chosen = [_get(name) for name in names] or list(_all().values())
+    texts = {pages.path_of(each.id): pages.page(each) for each in chosen} | {"index.md": pages.index(chosen)}
+    try:
+        for name, text in texts.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+    click.echo(f"{len(chosen)} pages and index.md in {out}")
 
 
 def _all() -> dict[str, Signature]:
