@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triage import analysis, content
+from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
 from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
@@ -46,7 +47,11 @@ def illustrate(paths: Sequence[str], contexts: bool = True) -> tuple[Report, Pic
         around = excerpts(wanted, lambda path: evidence.chunks(files[path]) if path in files else ())
         time = clocks.line_up([item.signal for item in incident.signals], incident.marks, incident.facts)
         reasons = {rule.id: rule.why for rule in cascade.rules()}
-        return report, draw(incident, report, lambda event: time.at(event)[0], reasons, around)
+        ranks = series(incident)
+        phases = {phase for one in ranks for phase in one.phases}
+        times = {phase: {one.rank: one.phases[phase] for one in ranks if phase in one.phases} for phase in phases}
+        places = {one.rank: one.where for one in ranks}
+        return report, draw(incident, report, lambda event: time.at(event)[0], reasons, around, times, places)
 
 
 def understand(evidence: Evidence) -> Incident:

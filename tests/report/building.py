@@ -75,7 +75,8 @@ def pictures(ranks: int = 8, steps: int = 16) -> Pictures:
         )
         for at in range(ranks // 8)
     ]  # fmt: skip
+    slow = 3 if ranks < 300 else 700
     return Pictures(
-        span=span(), heat=heat(ranks, steps), nodes=tuple(nodes), titles={"gpu/xid-79": "GPU fell off"},
+        span=span(), heat=heat(ranks, steps, slow), nodes=tuple(nodes), titles={"gpu/xid-79": "GPU fell off"},
         contexts={("a.log", 1): ((1, "boom"), (2, "after"))},
     )  # fmt: skip

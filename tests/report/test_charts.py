@@ -11,6 +11,7 @@ from report.building import heat as drawn
 from report.building import report, row
 
 from triage.model.event import Fact, Where
+from triage.model.incident import Incident
 from triage.report.charts import cluster, heat, memory, timeline, waits
 from triage.report.pictures import draw
 
@@ -19,37 +20,42 @@ def fact(name: str, value: object, file: str = "f", **entity: object) -> Fact:
     return Fact(name=name, value=value, where=Where(file=file), entity=entity)  # type: ignore[arg-type]
 
 
+def slow(*ranks: int) -> Incident:
+    return incident([], facts=[fact("straggler.culprit", "compute", rank=rank) for rank in ranks])
+
+
+def places(ranks: int) -> dict[int, Where]:
+    return {rank: Where(file=f"r{rank}") for rank in range(ranks)}
+
+
 def test_the_heat_map_shows_the_part_in_which_the_culprit_is_slow() -> None:
-    facts = [fact("straggler.culprit", "compute", rank=2)]
-    for rank in range(4):
-        facts += [fact("steps.series.step", list(range(10)), f"r{rank}", rank=rank)]
-        facts += [fact("steps.series.fwd_ms", [80.0 if rank == 2 else 10.0] * 10, f"r{rank}", rank=rank)]
-        facts += [fact("steps.series.bwd_ms", [10.0 if rank == 2 else 80.0] * 10, f"r{rank}", rank=rank)]
-    found = heat.collect(incident([], facts=facts))
+    times = {
+        "fwd_ms": {rank: dict.fromkeys(range(10), 80.0 if rank == 2 else 10.0) for rank in range(4)},
+        "bwd_ms": {rank: dict.fromkeys(range(10), 10.0 if rank == 2 else 80.0) for rank in range(4)},
+        "loss": {rank: dict.fromkeys(range(10), 1e9) for rank in range(4)},
+    }
+    found = heat.collect(slow(2), times, places(4))
     assert found is not None
     assert (found.phase, found.culprits, found.medians[0]) == ("fwd_ms", (2,), 10.0)
     assert [row[0] for row in found.levels] == [8, 8, 15, 8]
-
-
-def test_steps_of_logs_serve_when_there_are_no_files() -> None:
-    marks = [step(at, event(f"r{rank}", at + 1, rank=rank), step_ms=10.0) for rank in range(2) for at in range(4)]
-    found = heat.collect(incident([], marks))
-    assert found is not None and found.ranks == (0, 1) and found.places[1].file == "r1"
+    assert found.places[1].file == "r1"
 
 
 def test_unknown_is_a_level_of_its_own() -> None:
-    facts = []
-    for rank in range(3):
-        values = [10.0, math.nan if rank else 10.0, 10.0]
-        facts += [fact("steps.series.step", [0, 1, 2], f"r{rank}", rank=rank)]
-        facts += [fact("steps.series.step_ms", values, f"r{rank}", rank=rank)]
-    found = heat.collect(incident([], facts=facts))
+    times = {"step_ms": {rank: {0: 10.0, 1: math.nan if rank else 10.0, 2: 10.0} for rank in range(3)}}
+    found = heat.collect(slow(), times, places(3))
     assert found is not None and [row[1] for row in found.levels] == [8, 0, 0]
 
 
+def test_a_rank_that_stopped_early_is_unknown_from_then_on() -> None:
+    times = {"step_ms": {0: dict.fromkeys(range(9), 5.0), 1: dict.fromkeys(range(4), 5.0)}}
+    found = heat.collect(slow(), times, places(2))
+    assert found is not None and found.levels[1] == bytes([8] * 4 + [0] * 5)
+
+
 def test_one_rank_has_nobody_to_compare_with() -> None:
-    marks = [step(at, event("r0", at + 1, rank=0), step_ms=10.0) for at in range(9)]
-    assert heat.collect(incident([], marks)) is None
+    assert heat.collect(slow(), {"step_ms": {0: {0: 1.0, 1: 2.0}}}, places(1)) is None
+    assert heat.collect(slow(), {}, {}) is None
 
 
 def test_the_png_holds_the_levels() -> None:
@@ -110,7 +116,7 @@ def test_all_from_one_incident() -> None:
     failing = signal(signature(), event("a.log", 9, at=110.0, rank=3, node="node01"))
     marks = [step(at, event("a.log", at + 1, at=100.0 + at, rank=3, node="node01")) for at in range(4)]
     whole = incident([failing], marks)
-    found = draw(whole, report(), lambda each: each.time.seconds if each.time else None, {}, {})
+    found = draw(whole, report(), lambda each: each.time.seconds if each.time else None, {}, {}, {}, {})
     assert found.span.last_progress is not None and found.span.end is not None
     assert (found.span.last_progress.at, found.span.end.at, found.span.last_step) == (103.0, 110.0, 3)
     assert found.span.end.label == "1970-01-01T00:01:50Z"

@@ -19,7 +19,10 @@ class Point(Record, frozen=True, kw_only=True):
 
 
 class Span(Record, frozen=True, kw_only=True):
-    """From where to where the job ran. slowed: the part of each step that a straggler costs, 0 to 1."""
+    """From where to where the job ran.
+
+    slowed: the part of each step that a straggler costs, 0 to 1. well: where something says by itself that it is well.
+    """
 
     ranks: int | None = None
     start: Point | None = None
@@ -28,6 +31,7 @@ class Span(Record, frozen=True, kw_only=True):
     end: Point | None = None
     first_failure: Point | None = None
     slowed: float | None = None
+    well: Where | None = None
 
 
 class Heat(Record, frozen=True, kw_only=True):

@@ -20,16 +20,23 @@ Moment = Callable[[Event], float | None]
 
 
 def draw(
-    incident: Incident, report: Report, moment: Moment, reasons: Mapping[str, str], contexts: Contexts
+    incident: Incident,
+    report: Report,
+    moment: Moment,
+    reasons: Mapping[str, str],
+    contexts: Contexts,
+    times: heat.Times,
+    places: dict[int, Where],
 ) -> Pictures:
     """All pictures.
 
     moment: seconds of an event on the common time line. reasons: why a causality rule holds, by its id.
+    times: ms by part of the step, rank and step; places: where those of each rank stand.
     """
     waiting, blockers = waits.collect(incident)
     return Pictures(
         span=_span(incident, moment),
-        heat=heat.collect(incident),
+        heat=heat.collect(incident, times, places),
         waiting=waiting,
         blockers=blockers,
         memory=memory.collect(incident),
@@ -60,7 +67,18 @@ def _span(incident: Incident, moment: Moment) -> Span:
         end=end,
         first_failure=min(_of_signals(failing), key=lambda point: point.at, default=None),
         slowed=max(_costs(incident), default=None),
+        well=_well(incident),
     )
+
+
+def _well(incident: Incident) -> Where | None:
+    """The last end of a training, the last check that passed, or a GPU whose fields can be read."""
+    for kind in ("end", "well"):
+        marks = [mark for mark in incident.marks if mark.kind == kind]
+        if marks:
+            return marks[-1].event.where
+    readable = (fact.where for fact in incident.facts if fact.name == "gpu.readable" and fact.value == "yes")
+    return next(readable, None)
 
 
 def _costs(incident: Incident) -> Iterator[float]:

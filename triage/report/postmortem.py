@@ -49,21 +49,24 @@ class _Writer:
     def summary(self) -> list[Claim]:
         """What, who and when, and what it cost."""
         impact = self.impact()
-        return [self._what(), self._who(), *impact.claims[:1]]
+        who = [self._who(self.best)] if self.best else []
+        return [self._what(), *who, *impact.claims[:1]]
 
     def _what(self) -> Claim:
         if self.best is None:
-            return Claim(text=self.words("say.healthy" if self.report.verdict == "healthy" else "say.no-cause"))
+            span = self.pictures.span
+            well = _at(span.well) if span.well else _of_points(span.last_progress)
+            if self.report.verdict == "healthy":
+                return Claim(text=self.words("say.healthy"), sources=well)
+            return Claim(text=self.words("say.no-cause"))
         title, means = self.words.text(self.best.title), self.words.text(self.best.means)
         return Claim(text=self.words("say.cause", title=clean(title), means=clean(means)), sources=self.proof)
 
-    def _who(self) -> Claim:
+    def _who(self, best: Hypothesis) -> Claim:
         """The culprits, and the first line that says so."""
-        if self.best is None:
-            return self._first(self.report.timeline[0]) if self.report.timeline else Claim(text=self.words("say.none"))
-        told = self.words("say.culprit", culprits=wording.culprits(self.best.culprits, self.words))
+        told = self.words("say.culprit", culprits=wording.culprits(best.culprits, self.words))
         rows = {(row.file, row.line): row for row in self.report.timeline}
-        first = next((rows[at] for each in self.best.evidence if (at := (each.file, each.line)) in rows), None)
+        first = next((rows[at] for each in best.evidence if (at := (each.file, each.line)) in rows), None)
         if first is None:
             return Claim(text=told, sources=self.proof)
         sign = self._first(first)
@@ -79,8 +82,7 @@ class _Writer:
         """GPU-hours from the last progress to the end; unknown stays unknown."""
         span = self.pictures.span
         if self.report.verdict == "healthy":
-            nothing = Claim(text=self.words("say.no-stop"), sources=_of_points(span.last_progress, span.end))
-            return Impact(ranks=span.ranks, lost_s=0.0, gpu_hours=0.0, claims=[nothing])
+            return Impact(ranks=span.ranks, lost_s=0.0, gpu_hours=0.0, claims=self._nothing_lost())
         since, name = self._since()
         lost = round(span.end.at - since.at, 3) if span.end and since else None
         if lost is not None and name == "start":
@@ -93,6 +95,12 @@ class _Writer:
             gpu_hours=hours,
             claims=[self._cost(lost, hours), *self._spans(lost)],
         )
+
+    def _nothing_lost(self) -> list[Claim]:
+        span = self.pictures.span
+        if span.last_progress is None:
+            return []
+        return [Claim(text=self.words("say.no-stop"), sources=_of_points(span.last_progress, span.end))]
 
     def _since(self) -> tuple[Point | None, str]:
         """From where the loss counts: a slow job loses a share of its whole run, a stopped one all since it stopped."""

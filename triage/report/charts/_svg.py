@@ -28,11 +28,14 @@ def rect(x: float, y: float, width: float, height: float, class_: str, title: st
     return element("rect", inside, x=x, y=y, width=max(width, 0.5), height=height, class_=class_)
 
 
-def picture(width: float, height: float, inside: str, label: str, class_: str = "chart") -> str:
-    """A whole picture that scales to the page; `label` is read out by screen readers."""
+def picture(
+    width: float, height: float, inside: str, label: str, data: dict[str, str] | None = None, **more: object
+) -> str:
+    """A whole picture that scales to the page; `label` is read out by screen readers, `data` is for the script."""
+    more |= {f"data-{name}": value for name, value in (data or {}).items()}
     return element(
-        "svg", inside, viewBox=f"0 0 {_value(width)} {_value(height)}", class_=class_, role="img",
-        aria_label=clean(label, 300), preserveAspectRatio="xMinYMin meet",
+        "svg", inside, viewBox=f"0 0 {_value(width)} {_value(height)}", class_="chart", role="img",
+        aria_label=clean(label, 300), preserveAspectRatio="xMinYMin meet", **more,
     )  # fmt: skip
 
 

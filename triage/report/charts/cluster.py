@@ -12,6 +12,8 @@ from triage.report.charts._svg import element, picture, rect, text
 
 NODES = 1024
 SEAT, GAP, COLUMN = 22.0, 4.0, 250.0
+MANY, FEW = 36, 9  # nodes drawn with their seats; with more than MANY only FEW beside those at fault
+LINE, DENSE = 46, 16.0  # squares a line, their distance
 NOTED = ("link", "nic", "port", "mount")
 _ORDER: dict[State, int] = {"culprit": 0, "fault": 1, "waits": 2, "quiet": 3}
 
@@ -75,15 +77,25 @@ def _node(name: str, seats: list[Seat], blamed: list[Culprit], marked: dict[tupl
 
 
 def svg(nodes: tuple[Node, ...], label: str) -> str:
-    """Three nodes a row, eight seats a line."""
+    """Three nodes a row, eight seats a line; of many nodes those at fault and a few more, the rest a square each."""
+    shown = nodes if len(nodes) <= MANY else nodes[: max(FEW, sum(_ORDER[node.state] < 2 for node in nodes))][:MANY]
     parts: list[str] = []
     y = 0.0
-    for start in range(0, len(nodes), 3):
-        row = nodes[start : start + 3]
+    for start in range(0, len(shown), 3):
+        row = shown[start : start + 3]
         lines = max(1, *(-(-len(node.seats) // 8) for node in row))
         parts += [_drawn(node, 10 + COLUMN * at, y) for at, node in enumerate(row)]
         y += 26 + lines * (SEAT + GAP) + 8
+    for at, node in enumerate(nodes[len(shown) :]):
+        left, top = 10 + (at % LINE) * DENSE, y + (at // LINE) * DENSE
+        parts.append(rect(left, top, DENSE - 3, DENSE - 3, f"seat {node.state}", _told(node)))
+    y += -(-(len(nodes) - len(shown)) // LINE) * DENSE
     return picture(760, max(y, 40), "".join(parts), label)
+
+
+def _told(node: Node) -> str:
+    seats = ", ".join(seat.label for seat in node.seats)
+    return f"{node.name}: {seats}" if seats else node.name
 
 
 def _drawn(node: Node, x: float, y: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections import defaultdict
 from typing import Any
 
 from triage.model.event import Where
@@ -24,58 +23,25 @@ PALETTE = (
 )  # fmt: skip
 
 Table = dict[int, dict[int, float]]  # rank -> step -> ms
+Times = dict[str, Table]  # by part of the step
 
 
-def collect(incident: Incident) -> Heat | None:
-    """The part of the step in which the culprits stand out most; None with fewer than two ranks or steps."""
-    phases, places = _told(incident)
+def collect(incident: Incident, times: Times, places: dict[int, Where]) -> Heat | None:
+    """The part of the step in which the culprits stand out most; None with fewer than two ranks or steps.
+
+    places: where the times of each rank stand.
+    """
     culprits = tuple(
         sorted({int(str(fact.entity["rank"])) for fact in incident.facts if fact.name == "straggler.culprit"})
     )
-    found = [heat for phase in sorted(phases) if (heat := _of(phase, phases[phase], culprits, places))]
+    phases = [phase for phase in sorted(times) if phase.endswith("_ms")]
+    found = [heat for phase in phases if (heat := _of(phase, times[phase], culprits, places))]
     return max(found, key=_telling, default=None)
 
 
-def _told(incident: Incident) -> tuple[dict[str, Table], dict[int, Where]]:
-    """Series of files, else of the ranks' log lines."""
-    phases, places = _of_files(incident)
-    if len(places) < 2:
-        return _of_logs(incident)
-    return phases, places
-
-
-def _of_files(incident: Incident) -> tuple[dict[str, Table], dict[int, Where]]:
-    phases: dict[str, Table] = defaultdict(dict)
-    steps: dict[tuple[str, int], list[Any]] = {}
-    places: dict[int, Where] = {}
-    told = [fact for fact in incident.facts if fact.name.startswith("steps.series.") and isinstance(fact.value, list)]
-    for fact in told:
-        rank = fact.entity.get("rank")
-        if isinstance(rank, int) and fact.name == "steps.series.step":
-            steps[fact.where.file, rank] = list(fact.value)  # type: ignore[arg-type]
-            places.setdefault(rank, fact.where)
-    for fact in told:
-        rank, name = fact.entity.get("rank"), fact.name.removeprefix("steps.series.")
-        if isinstance(rank, int) and name.endswith("_ms"):
-            values: list[Any] = list(fact.value)  # type: ignore[arg-type]
-            pairs = zip(steps.get((fact.where.file, rank), []), values, strict=False)
-            phases[name].setdefault(rank, {}).update({int(step): float(ms) for step, ms in pairs})
-    return phases, places
-
-
-def _of_logs(incident: Incident) -> tuple[dict[str, Table], dict[int, Where]]:
-    table: Table = defaultdict(dict)
-    places: dict[int, Where] = {}
-    for mark in incident.marks:
-        step, rank, ms, s = (mark.fields.get("step"), mark.event.rank, *map(mark.fields.get, ("step_ms", "step_s")))
-        value = ms if isinstance(ms, int | float) else s * 1000 if isinstance(s, int | float) else None
-        if mark.kind == "step" and isinstance(step, int) and rank is not None and value is not None:
-            table[rank][step] = float(value)
-            places.setdefault(rank, mark.event.where)
-    return {"step_ms": table}, places
-
-
-def _of(phase: str, table: Table, culprits: tuple[int, ...], places: dict[int, Where]) -> Heat | None:
+def _of(
+    phase: str, table: Table, culprits: tuple[int, ...], places: dict[int, Where]
+) -> Heat | None:
     import numpy
 
     ranks = _rows(table, culprits)
@@ -118,10 +84,11 @@ def _telling(heat: Heat) -> tuple[float, bool, str]:
     return (round(excess, 6), heat.phase == "step_ms", heat.phase)
 
 
-def png(heat: Heat) -> bytes:
-    """One pixel a cell, 16 colours: 1,024 ranks x 512 steps stay below 300 kB."""
-    rows = b"".join(b"\0" + _packed(row) for row in heat.levels)
-    header = struct.pack(">IIBBBBB", len(heat.steps), len(heat.ranks), 4, 3, 0, 0, 0)
+def png(heat: Heat, ranks: tuple[int, ...] | None = None) -> bytes:
+    """One pixel a cell, 16 colours, of all ranks or of some: 1,024 ranks x 512 steps stay below 300 kB."""
+    told = [row for rank, row in zip(heat.ranks, heat.levels, strict=True) if ranks is None or rank in ranks]
+    rows = b"".join(b"\0" + _packed(row) for row in told)
+    header = struct.pack(">IIBBBBB", len(heat.steps), len(told), 4, 3, 0, 0, 0)
     palette = b"".join(bytes(colour) for colour in PALETTE)
     chunks = (b"IHDR", header), (b"PLTE", palette), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)

@@ -44,7 +44,7 @@
 
   const map = $("heat");
   if (!map) return;
-  const image = map.querySelector("image"), told = $("heat-told"), cursor = map.querySelector(".cursor");
+  const image = map.querySelector("image.map"), told = $("heat-told"), cursor = map.querySelector(".cursor");
   const ranks = map.dataset.ranks.split(",").map(Number), steps = map.dataset.steps.split(",").map(Number);
   const medians = map.dataset.medians.split(",").map(Number);
   const palette = new Map(map.dataset.palette.split(" ").map((colour, level) => [colour, level]));
