@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
 
+import msgspec
+
 from triage import content
 from triage.lookup import names, numbers
+from triage.matching import cache as stored
 from triage.matching.loading import catalogue
 from triage.model.environment import Variable
 from triage.model.lookup import ExitCode, State
@@ -54,8 +59,21 @@ def _names() -> Iterator[str]:
 
 
 @cache
-def _all() -> tuple[tuple[str, str, str], ...]:
-    """(id, title, further text in small letters) of everything that words may find, the most general first."""
+def _all() -> list[tuple[str, str, str]]:
+    """(id, title, further text in small letters) of everything that words may find, the most general first.
+
+    Kept in the cache under the digest of all content, for it reads every file of it.
+    """
+    key = hashlib.sha256(f"words {content.digest()}".encode()).hexdigest()
+    if (known := stored.read(key)) is not None:
+        with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+            return msgspec.msgpack.decode(known, type=list[tuple[str, str, str]])
+    found = _read()
+    stored.write(key, msgspec.msgpack.encode(found))
+    return found
+
+
+def _read() -> list[tuple[str, str, str]]:
     out = [(each.id, each.title, each.means.lower()) for each in names.causes().values()]
     for path in content.files("playbooks"):
         found = content.load(path, Playbook)
@@ -63,4 +81,4 @@ def _all() -> tuple[tuple[str, str, str], ...]:
     out += [(each.id, each.title, each.means.lower()) for each in catalogue().values()]
     variables = content.load(content.data("environment.yaml"), list[Variable])
     out += [(each.name, each.does, (each.harm or "").lower()) for each in variables]
-    return tuple(out)
+    return out

@@ -6,13 +6,14 @@ For one line this is quicker than loading the compiled databases. Extraction on 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from functools import cache
 
 import msgspec
 
 from triage.matching import cache as stored
 from triage.matching.expressions import opens, pieces, repeat
-from triage.matching.loading import catalogue, fingerprint
+from triage.matching.loading import catalogue
 from triage.model.signature import Signature
 
 _SPECIAL = frozenset(".^$|()[]{}*+?\\")
@@ -35,11 +36,12 @@ def candidates(text: str) -> list[Signature]:
 @cache
 def stored_needles() -> dict[str, Needles]:
     """The needles of every regex of the catalogue."""
-    key = fingerprint("needles")
+    regexes = sorted({pattern.regex for each in catalogue().values() for pattern in each.match})
+    key = hashlib.sha256("\0".join(["needles", *regexes]).encode()).hexdigest()
     if (known := stored.read(key)) is not None:
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
             return msgspec.msgpack.decode(known, type=dict[str, Needles])
-    found = {pattern.regex: needles(pattern.regex) for each in catalogue().values() for pattern in each.match}
+    found = {regex: needles(regex) for regex in regexes}
     stored.write(key, msgspec.msgpack.encode(found))
     return found
 
