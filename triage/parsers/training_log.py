@@ -65,6 +65,7 @@ MARKS = (
     ("end", r"Training completed\. Do not forget to share your model"),
     ("end", r"\bdone training\b|epochs completed in [\d.]+ hours"),
     ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
+    ("well", r"Processed prompts: +100%\|"),  # vLLM, offline
     ("well", r"Decode batch[^\n]{0,200}gen throughput \(token/s\): [1-9]"),  # SGLang
     ("restart", r"Resuming (?:training )?from (?:checkpoint|global step|step|epoch)"),
 )
