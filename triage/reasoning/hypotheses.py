@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from triage.model.incident import Incident, Placed
-from triage.model.report import Cited, Hypothesis
+from triage.model.report import Cited, Hypothesis, Missing
 from triage.model.signature import Action, Cause, Check, Signature
-from triage.reasoning import candidates, culprits
+from triage.reasoning import candidates, culprits, doubt
 from triage.reasoning.candidates import Candidate
 from triage.reasoning.confidence import TOLD, Weighing, confidence
 from triage.reasoning.walking import Walk
@@ -37,7 +37,12 @@ def rank(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]
     scored = [(*_best(incident, candidate, found), candidate) for candidate in found]
     scored.sort(key=lambda row: (-row[0], _order(incident, row[2])))
     told = [row for row in scored[:MOST] if row[0] >= TOLD]
-    return [_hypothesis(incident, candidate, value, weighing, walked) for value, weighing, candidate in told]
+    return [
+        msgspec.structs.replace(
+            _hypothesis(incident, candidate, value, weighing, walked), against=doubt.against(incident, candidate, found)
+        )
+        for value, weighing, candidate in told
+    ]
 
 
 def _best(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]) -> tuple[float, Weighing]:
@@ -140,7 +145,7 @@ def _hypothesis(
         confidence=value,
         culprits=culprits.name(incident, candidate),
         evidence=_evidence(incident, candidate),
-        missing=list({each.how: each for walk in told for each in walk.missing}.values())[:4],
+        missing=list({each.how: each for each in [*_asked(told), *doubt.missing(incident, candidate)]}.values())[:4],
         explains=_explained(incident, candidate),
         next_check=_next_check(candidate, signatures),
         actions=_actions(candidate, signatures),
@@ -150,6 +155,10 @@ def _hypothesis(
         if_not_this=_if_not_this(candidate, signatures),
         why=_why(weighing),
     )
+
+
+def _asked(told: Sequence[Walk]) -> list[Missing]:
+    return [each for walk in told for each in walk.missing]
 
 
 def _handed_over(walked: Sequence[Walk], signatures: Sequence[Signature]) -> list[Walk]:
