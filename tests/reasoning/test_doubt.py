@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from making import event, incident, signal, signature, step
+
 from triage.model.bundle import File
 from triage.model.event import Fact, Where
 from triage.reasoning import hypotheses
