@@ -7,6 +7,7 @@ import json
 import pickle
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.analysis.build import facts, incident, named, signal
@@ -230,6 +231,29 @@ def test_the_rank_without_a_word() -> None:
     ranks = {rank: Rank(rank=rank, last_line=("job.out", rank + 1)) for rank in range(8)}
     signals = [timeout(rank, 9) for rank in range(8) if rank != 5]
     assert culprits(list(hangs.derive(incident(signals=signals, ranks=ranks, world_size=8)))) == {5: "never-arrived"}
+
+
+def in_one_log(*ranks: int) -> list[Any]:
+    found = [timeout(rank, 2) for rank in ranks]
+    events = [each.signal.event for each in found]
+    where = Where(file="job.out", line=1)
+    return [
+        msgspec.structs.replace(
+            each, signal=msgspec.structs.replace(each.signal, event=msgspec.structs.replace(event, where=where))
+        )
+        for each, event in zip(found, events, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "world", "wanted"),
+    [((1, 2, 3), None, [0]), ((3, 1, 2), 4, [0]), ((1, 2, 3), 8, []), ((1, 2), None, []), ((0, 1, 2, 3), 4, []),
+     ((1, 2, 4), None, [])],
+)  # fmt: skip
+def test_the_first_rank_that_alone_says_nothing(ranks: tuple[int, ...], world: int | None, wanted: list[int]) -> None:
+    derived = list(hangs.derive(incident(signals=in_one_log(*ranks), world_size=world)))
+    assert named(derived, "hang.silent_rank") == wanted
+    assert culprits(derived) == {}
 
 
 def test_one_rank_s_log_alone_names_nobody() -> None:

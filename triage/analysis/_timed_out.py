@@ -13,6 +13,7 @@ from triage.model.incident import Incident, Placed
 
 MANY = 8
 SHOWN = 6
+FEW = 3  # fewer ranks that speak are an excerpt
 _TIMEOUT, _STATUS = "torch/watchdog-timeout", "torch/watchdog-status"
 
 
@@ -40,6 +41,20 @@ def stall(incident: Incident) -> Stall | None:
         if found:
             return found
     return None
+
+
+def first_rank_silent(incident: Incident) -> tuple[Where, str] | None:
+    """Where one log has the time-out of ranks 1 to n at one operation and no word of rank 0: it works alone, or stands.
+
+    At least three must speak, and a known world size must be n + 1. An excerpt may have lost a line: a hint, no proof.
+    """
+    lines = _groups(incident).get("default", {})
+    calls = {(line.seq, line.op, line.where.file) for line in lines.values()}
+    whole = incident.world_size in (None, len(lines) + 1)
+    if len(lines) < FEW or set(lines) != set(range(1, len(lines) + 1)) or len(calls) != 1 or not whole:
+        return None
+    first = min(lines.values(), key=lambda line: line.where.line or 0)
+    return None if first.seq is None else (first.where, first.text)
 
 
 def _groups(incident: Incident) -> dict[str, dict[int, Line]]:

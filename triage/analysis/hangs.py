@@ -8,6 +8,7 @@ hang.collective, hang.sequence, hang.group    the operation that the others wait
 hang.missing_ranks  the culprits as a list
 hang.waiting_ranks  how many ranks wait, directly or not
 hang.frame          the user's line from which the waiting operation was issued, when the dump has it
+hang.silent_rank    0, when all other ranks of a log timed out and it said nothing: a hint, told only without the others
 Nothing is said when the sources do not decide. The first that names a culprit is used: calls that torch compared,
 dumps, RAS, logs.
 """
@@ -35,6 +36,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
     if stall is not None:
         yield from _culprits(incident, _finished_early(incident, stall))
         yield from _whole(_finished_early(incident, stall))
+    elif silent := _timed_out.first_rank_silent(incident):
+        yield Fact(name="hang.silent_rank", value=0, where=silent[0], entity={"rank": 0}, text=silent[1])
 
 
 def _finished_early(incident: Incident, stall: Stall) -> Stall:
