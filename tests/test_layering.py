@@ -13,7 +13,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if "_content" not in path.par
 
 NOUNS = {"vocabulary", "errors", "content", "model", "timeline"}
 ENGINES = {"bundle", "parsers", "matching", "graph", "analysis", "reasoning"}
-USERS = {"report", "repro", "transport", "history", "checks", "recorder", "lookup"}
+USERS = {"report", "repro", "transport", "history", "checks", "recorder", "lookup", "comparing"}
 MAY_IMPORT = (
     dict.fromkeys(NOUNS | ENGINES | {"report", "repro"}, NOUNS)
     | dict.fromkeys(USERS - {"report", "repro"}, NOUNS | ENGINES)

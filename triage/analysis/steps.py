@@ -43,7 +43,7 @@ class Change:
 
 def derive(incident: Incident) -> Iterator[Fact]:
     """The largest lasting slowdown, and the share of input."""
-    found = [change for curve in _curves(incident) if (change := _change(curve))]
+    found = [change for curve in curves(incident) if (change := _change(curve))]
     if found:
         worst = max(found, key=lambda change: (change.ratio, change.where.file))
         lines = {mark.event.where: mark.event.text for mark in incident.marks}
@@ -54,7 +54,7 @@ def derive(incident: Incident) -> Iterator[Fact]:
     yield from _data_share(ranks) if any("data_ms" in one.phases for one in ranks) else _logged_share(incident)
 
 
-def _curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
+def curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
     """(step, ms, where) of each log and of each step file, by step; ms a sample where the batch size stands beside."""
     curves: dict[str, dict[int, tuple[float, Where]]] = defaultdict(dict)
     for mark in incident.marks:

@@ -3,6 +3,7 @@
 Facts of the profile (entity rank when the trace or the file's name says); shares are of the profiled window, 0 to 1:
 profile.window_ms, profile.steps        the profiled steps together, how many; without steps the span of all work
 profile.step_ms                         median step
+profile.series.step_ms                  the steps in order, at most STEPS
 profile.busy                            some kernel or copy ran
 profile.compute, .communication, .memcpy    that kind ran (they may overlap)
 profile.communication_exposed           communication ran and nothing else did
@@ -37,6 +38,7 @@ from triage.parsers._documents import Teller, inflated, integer, json_value, lis
 
 SOURCE = "kineto"
 EVENTS = 8_000_000
+STEPS = 4096
 TOP = 5
 GAP = 2_000.0  # us; longer gaps are not launch latency
 Span = tuple[float, float]
@@ -143,6 +145,7 @@ class _Profile:
         values["profile.steps"] = len(self.steps) or None
         if self.steps:
             values["profile.step_ms"] = round(statistics.median(b - a for a, b in self.steps.values()) / 1e3, 3)
+            values["profile.series.step_ms"] = [round((b - a) / 1e3, 4) for a, b in sorted(self.steps.values())[:STEPS]]
         return values | self._kernel_values()
 
     def _shares(self, device: list[Span], idle: list[Span]) -> dict[str, Value]:
