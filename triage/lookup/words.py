@@ -18,9 +18,11 @@ from triage.matching.loading import catalogue
 from triage.model.environment import Variable
 from triage.model.lookup import ExitCode, State
 from triage.model.playbook import Playbook
+from triage.model.signature import Signature
 
 _SHOWN = 30  # ids told at most
 _CLOSE = 0.45  # likeness of names that is worth telling
+_PRINTED = "\0"  # stands between what is told of a signature and what is printed
 _PUNCTUATION = re.compile(r"[:()\[\]=]")
 
 
@@ -30,17 +32,19 @@ def like_a_line(query: str) -> bool:
 
 
 def search(query: str) -> list[str]:
-    """Ids of all that holds every word: those whose name or title does first."""
+    """Ids of all that holds every word: in the name or title first, then in what it means, then in what is printed."""
     wanted = [word.lower() for word in re.findall(r"[\w./-]+", query)]
     if not wanted:
         return []
     ranked = []
     for position, (name, title, text) in enumerate(_all()):
         head = f"{name} {title}".lower()
-        if all(word in head for word in wanted):
-            ranked.append((0, position, name))
-        elif all(word in head or word in text for word in wanted):
-            ranked.append((1, position, name))
+        if all(word in head or word in text for word in wanted):
+            told = text.partition(_PRINTED)[0]
+            rank = (
+                0 if all(word in head for word in wanted) else 1 + any(word not in f"{head} {told}" for word in wanted)
+            )
+            ranked.append((rank, position, name))
     return list(dict.fromkeys(name for _, _, name in sorted(ranked)))[:_SHOWN]
 
 
@@ -73,12 +77,18 @@ def _all() -> list[tuple[str, str, str]]:
     return found
 
 
+def _text(signature: Signature) -> str:
+    """What it means, and examples of what is printed."""
+    printed = " ".join(example.text for example in signature.examples.matches)
+    return f"{signature.means}{_PRINTED}{printed}".lower()
+
+
 def _read() -> list[tuple[str, str, str]]:
     out = [(each.id, each.title, each.means.lower()) for each in names.causes().values()]
     for path in content.files("playbooks"):
         found = content.load(path, Playbook)
         out.append((found.id, found.title, found.look_first.lower()))
-    out += [(each.id, each.title, each.means.lower()) for each in catalogue().values()]
+    out += [(each.id, each.title, _text(each)) for each in catalogue().values()]
     variables = content.load(content.data("environment.yaml"), list[Variable])
     out += [(each.name, each.does, (each.harm or "").lower()) for each in variables]
     return out
