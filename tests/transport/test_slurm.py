@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from triage.transport import slurm
 
 pytestmark = pytest.mark.skipif(service.missing() is not None, reason=str(service.missing()))
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPT = """\
 #!/bin/bash
 #SBATCH -J train -N 4 --ntasks-per-node=1 --time=5 -o out-%j.log
@@ -61,6 +64,36 @@ def test_a_running_job(tmp_path: Path, lab: service.Lab) -> None:
     assert sorted(path.split("/")[1] for path in ranks) == list(service.NODES)
     assert b"MASTER_ADDR=node001" in bundle.files[ranks[0]]
     wait_for(lab, number, "CANCELLED")
+
+
+def test_examples_after_a_failure(tmp_path: Path, lab: service.Lab) -> None:
+    """The epilog collects by itself; the job that depends on the failed one explains it in its output."""
+    program = tmp_path / "triage"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m triage "$@"\n')
+    program.chmod(0o755)
+    environment = dict(lab.environment, TRIAGE_PROGRAM=str(program), TRIAGE_BUNDLES=str(tmp_path / "bundles"))
+    environment |= {"TRIAGE_TIMEOUT": "10", "TRIAGE_COLLECT_ONLY": "proc_stat"}
+    number = submit(lab, tmp_path, 0)
+    line = f"--dependency=afternotok:{number}", f"--export=ALL,FAILED_JOB={number}", f"--chdir={tmp_path}"
+    done = subprocess.run(
+        ["sbatch", "--parsable", *line, str(EXAMPLES / "afternotok.sbatch")],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    wait_for(lab, number, "FAILED")
+    for code, made in (("0:0", False), ("1:0", True)):
+        variables = environment | {"SLURM_JOB_ID": number, "SLURM_JOB_EXIT_CODE2": code}
+        subprocess.run([str(EXAMPLES / "slurm_epilog.sh")], env=variables, check=True, timeout=5)
+        assert (tmp_path / "bundles").exists() is made
+    wait_for(lab, done.stdout.strip(), "COMPLETED")
+    said = (tmp_path / f"triage-{done.stdout.strip()}.out").read_text()
+    assert f"next: triage explain triage-job{number}.tar.zst" in said
+    assert "nconclusive" in said or "uspected" in said or "iagnosed" in said
+    for _ in range(100):
+        if list((tmp_path / "bundles").glob("*.tar.zst")):
+            break
+        time.sleep(0.2)
+    (bundle,) = (tmp_path / "bundles").glob("*.tar.zst")
+    assert Bundle(bundle).manifest["job"] == number
 
 
 def test_an_ended_job_with_a_sick_cluster(tmp_path: Path, lab: service.Lab) -> None:

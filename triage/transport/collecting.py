@@ -19,7 +19,7 @@ from triage.bundle.writing import DiskFullError, Writer
 from triage.errors import BundleError, UsageError
 from triage.model.base import Record
 from triage.transport import files, kubernetes, local, nodelists, packing, slurm, ssh
-from triage.transport.fanout import Fanout, Target
+from triage.transport.fanout import REFUSED, Fanout, Target
 from triage.transport.jobs import Job
 from triage.transport.receiving import Receiver
 
@@ -188,8 +188,7 @@ class Collection:
                 self.writer.describe(kept, collector)
                 row["size"].append(kept.size)
             if said.fault:
-                timed_out = "did not answer" in said.fault
-                row["timed_out" if timed_out else "failed"].append(self._clean(f"{said.path}: {said.fault}"))
+                row[reason(said.fault)].append(self._clean(f"{said.path}: {said.fault}"))
         self._copy("stdout", ((path, path.name) for path in files.outputs(self.prepared.job.outputs)[0]), rows)
         for pattern in self.prepared.here:
             found = list(files.below(pattern))
@@ -227,6 +226,13 @@ class Collection:
             "since": plan.since or (prepared.job.start - 300 if prepared.job.start else None), "until": plan.until,
             "seconds": plan.timeout, "bytes": NODE_BYTES,
         }  # fmt: skip
+
+
+def reason(fault: str) -> str:
+    """The ledger's key for what a scheduler said when it gave no answer."""
+    if "did not answer" in fault:
+        return "timed_out"
+    return "denied" if any(word in fault.lower() for word in REFUSED) else "failed"
 
 
 def _row(collector: str, row: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from triage.transport.receiving import Answer, Receiver, ledger
 
 WIDTH = 64  # nodes at once; a launcher of a large cluster has a few hundred processes to spare, and so has sshd
 MARGIN = 2.5  # seconds before the deadline at which a node should have sent all: it began later than it was asked
-_REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
+REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
 
 
 class Target(Record, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ def _trouble(answer: Answer, code: int, late: bool, words: str) -> dict[str, Any
     if answer.ended is not None:
         return {}
     message = answer.fault or words or f"ended with {code} before it had begun"
-    key = "denied" if any(word in words.lower() for word in _REFUSED) else "failed"
+    key = "denied" if any(word in words.lower() for word in REFUSED) else "failed"
     return {key: [message]}
 
 
