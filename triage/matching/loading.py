@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from triage import content
+from triage import __version__, content
 from triage.errors import ContentError
 from triage.matching import cache as stored
 from triage.model.signature import Signature
@@ -33,7 +33,7 @@ def catalogue() -> dict[str, Signature]:
 def fingerprint(kind: str) -> str:
     """Name in the cache of something that is made from all signatures by this version of their model."""
     fields = [(each.name, str(each.type)) for each in msgspec.structs.fields(Signature)]
-    return hashlib.sha256(f"{kind} {content.fingerprint('signatures')} {fields}".encode()).hexdigest()
+    return hashlib.sha256(f"{kind} {__version__} {content.fingerprint('signatures')} {fields}".encode()).hexdigest()
 
 
 def _read() -> dict[str, Signature]:
