@@ -63,20 +63,19 @@ class _Writer:
         return Claim(text=self.words("say.cause", title=clean(title), means=clean(means)), sources=self.proof)
 
     def _who(self, best: Hypothesis) -> Claim:
-        """The culprits, and the first line that says so."""
+        """The culprits, and the first thing that says so."""
         told = self.words("say.culprit", culprits=wording.culprits(best.culprits, self.words))
-        rows = {(row.file, row.line): row for row in self.report.timeline}
-        first = next((rows[at] for each in best.evidence if (at := (each.file, each.line)) in rows), None)
-        if first is None:
-            return Claim(text=told, sources=self.proof)
-        sign = self._first(first)
-        return Claim(text=f"{told} {sign.text}", sources=sign.sources)
-
-    def _first(self, row: TimelineEntry) -> Claim:
-        text, who = clean(row.text, TEXT), who_of(row) or clean(row.file, 120)
-        key = "say.first" if row.time else "say.first-undated"
-        told = self.words(key, text=text, who=who, **({"time": row.time} if row.time else {}))
-        return Claim(text=told, sources=[Source(file=row.file, line=row.line)])
+        if not best.evidence:
+            return Claim(text=told)
+        first, rows = best.evidence[0], {(row.file, row.line): row for row in self.report.timeline}
+        row = next((rows[at] for each in best.evidence if (at := (each.file, each.line)) in rows), None)
+        values = {"text": clean(first.text, TEXT), "who": (row and who_of(row)) or clean(first.file, 120)}
+        if row is not None and row.time:
+            sign = self.words("say.first", time=row.time, **values)
+        else:
+            sign = self.words("say.first-undated", **values)
+        # A conclusion has no line of its own; the next piece of evidence is the line that it was drawn from.
+        return Claim(text=f"{told} {sign}", sources=_sources(best.evidence[: 1 if first.line else 2]))
 
     def impact(self) -> Impact:
         """GPU-hours from the last progress to the end; unknown stays unknown."""
@@ -222,7 +221,9 @@ class _Writer:
         if best.next_check:
             tells = clean(self.words.text(best.next_check.tells))
             yield Task(do=self.words("say.confirm", command=clean(best.next_check.command), tells=tells))
-        yield from (Task(do=clean(self.words.text(each.do)), risk=each.risk) for each in best.actions)
+        yield from (
+            Task(do=clean(self.words.text(each.do)), risk=each.risk) for each in wording.actions(best, self.words)
+        )
 
     def appendix(self) -> Iterator[Exhibit]:
         """Every cited line of every hypothesis, with the lines around it."""

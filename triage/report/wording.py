@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triage.model.report import Cited, Culprit, Hypothesis, Report
+from triage.model.signature import Action
 from triage.report.clean import clean
 from triage.report.language import ENGLISH, Words
 
@@ -72,6 +73,13 @@ def unseen(report: Report, hypothesis: Hypothesis | None, words: Words = ENGLISH
         tail = f" ({clean(named, 120)})" if named and named not in gap.what else ""
         lines.append(f"{clean(gap.what)}: {words(f'gap.{gap.why}')}{tail}")
     return lines
+
+
+def actions(hypothesis: Hypothesis, words: Words = ENGLISH) -> list[Action]:
+    """What to do, the most specific first; in another language what can be read in it comes first."""
+    if words.tag == ENGLISH.tag:
+        return hypothesis.actions
+    return sorted(hypothesis.actions, key=lambda each: words.text(each.do) == each.do)
 
 
 def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:

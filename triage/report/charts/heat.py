@@ -39,9 +39,7 @@ def collect(incident: Incident, times: Times, places: dict[int, Where]) -> Heat 
     return max(found, key=_telling, default=None)
 
 
-def _of(
-    phase: str, table: Table, culprits: tuple[int, ...], places: dict[int, Where]
-) -> Heat | None:
+def _of(phase: str, table: Table, culprits: tuple[int, ...], places: dict[int, Where]) -> Heat | None:
     import numpy
 
     ranks = _rows(table, culprits)

@@ -49,7 +49,7 @@ def _hypothesis(hypothesis: Hypothesis, words: Words) -> Iterator[str]:
         yield ""
         yield f"**{words('md.do')}**"
         yield ""
-    for index, action in enumerate(hypothesis.actions):
+    for index, action in enumerate(wording.actions(hypothesis, words)):
         yield f"{index + 1}. {escape(words.text(action.do))} ({words(f'risk.{action.risk}')})"
     if check := hypothesis.next_check:
         yield ""
