@@ -1,7 +1,7 @@
 """Why device memory ran out: arithmetic on the allocator's message, the memory snapshot, and memory over the steps.
 
 oom.verdict   one an out-of-memory error (entity rank, gpu as printed):
-              capacity | fragmentation | shared | leak | limit | shape
+              capacity | fragmentation | shared | leak | spike | limit | shape
 oom.tried, oom.total, oom.free, oom.allocated, oom.unallocated, oom.in_use, oom.foreign   its inputs, bytes
 oom.fragmentation   unallocated / (allocated + unallocated), 0 to 1
 oom.foreign_pid     the other process that holds most, when the message names it
@@ -25,12 +25,17 @@ FRAGMENTED = 0.10  # of what the allocator holds
 FOREIGN = 0.05  # of the GPU
 MIB = 1 << 20
 GROWTH_STEPS = 16
+LEVEL = 0.02  # by which memory at the end of steps differs at most while it is level
+SPIKE = 0.1  # of the GPU, asked for at once
 
 
 def derive(incident: Incident) -> Iterator[Fact]:
     """A verdict for each error, and for a snapshot's when no message says; steady growth of ranks."""
     growth = {fact.entity.get("rank"): fact for fact in _growths(incident)}
     yield from growth.values()
+    ranks = series(incident)
+    levels = {one.rank: _level(one) for one in ranks}
+    sole = ranks[0].rank if len(ranks) == 1 else None  # messages of a job with one process name no rank
     snapshots = _snapshots(incident)
     told: set[tuple[Scalar, Scalar]] = set()
     for event, found in _shortages(incident):
@@ -40,7 +45,9 @@ def derive(incident: Incident) -> Iterator[Fact]:
         if key in told:
             continue
         told.add(key)
-        yield from _judged(event, entity, found, growth.get(event.rank), snapshots.get(found.gpu or 0, {}))
+        rank = event.rank if event.rank is not None else sole
+        steady = levels.get(rank) if rank is not None else None
+        yield from _judged(event, entity, found, growth.get(rank), snapshots.get(found.gpu or 0, {}), steady)
     if not told:
         for gpu, facts in sorted(snapshots.items()):
             yield from _from_snapshot(gpu, facts)
@@ -61,7 +68,12 @@ def _shortages(incident: Incident) -> Iterator[tuple[Event, Shortage]]:
 
 
 def _judged(
-    event: Event, entity: dict[str, Scalar], found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]
+    event: Event,
+    entity: dict[str, Scalar],
+    found: Shortage,
+    growth: Fact | None,
+    snapshot: dict[str, Fact],
+    steady: int | None,
 ) -> Iterator[Fact]:
     where = event.where
     values: dict[str, Value] = {
@@ -73,14 +85,16 @@ def _judged(
     for name, value in values.items():
         if value is not None:
             yield Fact(name=name, value=value, where=where, entity=entity, text=event.text, evidence=(where,))
-    kind, why = _verdict(found, growth, snapshot)
+    kind, why = _verdict(found, growth, snapshot, steady)
     if kind:
         text = event.text if where.line is not None else why  # what is cited must stand there
         places = [where, *(fact.where for fact in list(snapshot.values())[:1]), *([growth.where] if growth else [])]
         yield Fact(name="oom.verdict", value=kind, where=where, entity=entity, text=text, evidence=tuple(places))
 
 
-def _verdict(found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]) -> tuple[str | None, str]:
+def _verdict(
+    found: Shortage, growth: Fact | None, snapshot: dict[str, Fact], steady: int | None
+) -> tuple[str | None, str]:
     tried = found.tried
     if found.impossible or (tried is not None and found.total is not None and tried > found.total):
         return "shape", "the request alone is larger than the GPU"
@@ -94,6 +108,8 @@ def _verdict(found: Shortage, growth: Fact | None, snapshot: dict[str, Fact]) ->
         return "fragmentation", f"{tried // MIB} MiB asked, {(found.unallocated or 0) // MIB} MiB reserved and unused"
     if growth is not None:
         return "leak", growth.text
+    if steady is not None and tried >= SPIKE * found.total:
+        return "spike", f"{tried // MIB} MiB asked at once after steps that ended with {steady // MIB} MiB each"
     return "capacity", f"{tried // MIB} MiB asked with {found.allocated // MIB} of {found.total // MIB} MiB allocated"
 
 
@@ -154,6 +170,12 @@ def _growths(incident: Incident) -> Iterator[Fact]:
                 name="memory.growth", value=round(slope), where=one.where, entity={"rank": one.rank}, text=text,
                 evidence=(one.where,),
             )  # fmt: skip
+
+
+def _level(one: Series) -> int | None:
+    """Allocated bytes at the end of steps, when they were the same for GROWTH_STEPS or more: the usual steps fit."""
+    told = list(one.settled("alloc").values())
+    return int(max(told)) if len(told) >= GROWTH_STEPS and max(told) - min(told) <= LEVEL * max(told) else None
 
 
 def _slope(one: Series) -> float | None:

@@ -41,8 +41,8 @@ def command(
     if listing:
         _list()
         return
-    cause, found = _wanted(list(paths), cause, template)
-    files = building.build(template or _template(cause, found), cause, found)
+    cause, found, named = _wanted(list(paths), cause, template)
+    files = building.build(template or _template(cause, found, named), cause, found)
     if dry_run:
         for name, text in files.items():
             click.echo(f"=== {name}\n{text}")
@@ -60,7 +60,7 @@ def _list() -> None:
         click.echo(f"{name:<22} {each.title}. Needs {building.needs(each)}. For {', '.join(each.causes)}")
 
 
-def _wanted(paths: list[str], cause: str | None, template: str | None) -> tuple[str, Found]:
+def _wanted(paths: list[str], cause: str | None, template: str | None) -> tuple[str, Found, str | None]:
     from triage.repro import spec
     from triage.repro.evidence import Found
 
@@ -68,14 +68,17 @@ def _wanted(paths: list[str], cause: str | None, template: str | None) -> tuple[
         return _from_evidence(paths, cause)
     if template and not cause:
         each = spec.templates().get(template)
-        return (each.causes[0] if each else template), Found()
+        return (each.causes[0] if each else template), Found(), None
     if not cause:
         raise UsageError("give a bundle, --cause ID or --template NAME (triage repro --list)")
-    return cause, Found()
+    return cause, Found(), None
 
 
-def _from_evidence(paths: list[str], cause: str | None) -> tuple[str, Found]:
-    """The cause asked for, else that of the first hypothesis, with the values of the evidence."""
+def _from_evidence(paths: list[str], cause: str | None) -> tuple[str, Found, str | None]:
+    """The cause asked for, else that of the first hypothesis, with the values of the evidence.
+
+    Third: the reproduction that the playbook names.
+    """
     from triage.bundle.opening import open_evidence
     from triage.parsers import recognise
     from triage.pipeline import reason, understand
@@ -88,10 +91,10 @@ def _from_evidence(paths: list[str], cause: str | None) -> tuple[str, Found]:
     if not fitting:
         told = ", ".join(each.cause for each in report.hypotheses) or "no hypothesis"
         raise UsageError(f"{paths[0]}: {told}; --cause ID alone makes a script with default values")
-    return fitting[0].cause, evidence.found(incident, fitting[0])
+    return fitting[0].cause, evidence.found(incident, fitting[0]), fitting[0].repro
 
 
-def _template(cause: str, found: Found) -> str:
+def _template(cause: str, found: Found, named: str | None) -> str:
     from triage import content
     from triage.reasoning import loading
     from triage.repro import spec
@@ -99,7 +102,7 @@ def _template(cause: str, found: Found) -> str:
     known = list(loading.causes())
     if cause not in known:
         raise UsageError(f"{cause}: no such cause{content.nearest(cause, known)}")
-    name = spec.of_cause(cause, found.kind)
+    name = named if named and not found.kind else spec.of_cause(cause, found.kind)
     if name is None:
         raise UsageError(f"{cause}: no reproduction, since {spec.why_not(cause)}")
     return name

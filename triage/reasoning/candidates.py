@@ -56,10 +56,21 @@ def _open(item: Placed) -> bool:
 
 
 def _roots(incident: Incident) -> Iterable[int]:
-    for index, item in enumerate(incident.signals):
-        signature = item.signal.signature
-        if _open(item) and signature.role == "root-cause" and signature.cause:
+    roots = [
+        (index, item)
+        for index, item in enumerate(incident.signals)
+        if _open(item) and item.signal.signature.role == "root-cause" and item.signal.signature.cause
+    ]
+    replaced = {(name, *_place(item)) for _, item in roots for name in item.signal.signature.suppresses}
+    for index, item in roots:
+        if (item.signal.signature.id, *_place(item)) not in replaced:
             yield index
+
+
+def _place(item: Placed) -> tuple[str, int | None, str | None]:
+    """Where it stands: what an analysis concluded from a line replaces the general reading of that line."""
+    where = item.signal.event.where
+    return where.file, where.line, where.at
 
 
 def _explained_away(incident: Incident, cause: str) -> bool:

@@ -133,9 +133,9 @@ class StepRecorder:
     def begin(self, phase: str) -> None:
         """A phase starts now."""
         if os.getpid() == self.pid:
-            self.open[phase] = mark = self._mark()
             if self.since is None:
-                self.since = mark
+                self.since = self._mark()  # not the phase's own: each event goes back to the pool once
+            self.open[phase] = self._mark()
 
     @guarded
     def end(self, phase: str) -> None:
@@ -260,7 +260,7 @@ class StepRecorder:
         """Write the steps whose last event has passed; with `forced` the oldest goes without GPU times."""
         while self.queue:
             row, start, end, spans = self.queue[0]
-            passed = end[1] is None or end[1].query()
+            passed = self._passed(end)
             if not passed and not forced:
                 return
             forced = False
@@ -273,6 +273,13 @@ class StepRecorder:
                 self.pool.extend(m[1] for span in spans for m in span[1:] if m[1] is not None)
                 self.pool.extend([start[1]] if start[1] is not None else [])
             self._write(row)
+
+    def _passed(self, mark: Mark) -> bool:
+        """Has the GPU come so far? After a fault of the GPU nobody can tell any more."""
+        try:
+            return mark[1] is None or bool(mark[1].query())
+        except RuntimeError:
+            return False
 
     def _write(self, row: dict[str, Any]) -> None:
         name = f"steps.rank{self.rank}.jsonl"
