@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import os
@@ -55,6 +56,12 @@ def _digest(paths: list[Path], parents: bool = False) -> str:
         name = f"{path.parent.name}/{path.name}" if parents else path.name
         total.update(name.encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
+
+
+def docstrings(package: str) -> list[str]:
+    """What the modules of a package say of themselves, sorted by name: parsers and analyses name their facts there."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((_PACKAGE / package).glob("*.py"))]
+    return [ast.get_docstring(ast.parse(text)) or "" for text in texts]
 
 
 class Marked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, singledispatch
@@ -205,12 +204,8 @@ def _names(folder: Path, ending: str) -> list[str]:
 @cache
 def _docstrings() -> tuple[frozenset[str], ...]:
     """The words of the docstring of each parser and analysis: they name their facts there."""
-    package = content.data("x").parent.parent
-    found = []
-    for path in sorted([*(package / "parsers").glob("*.py"), *(package / "analysis").glob("*.py")]):
-        text = ast.get_docstring(ast.parse(Path(path).read_text(encoding="utf-8"))) or ""
-        found.append(frozenset(re.findall(r"[a-z_0-9]+", text)))
-    return tuple(found)
+    texts = [*content.docstrings("parsers"), *content.docstrings("analysis")]
+    return tuple(frozenset(re.findall(r"[a-z_0-9]+", text)) for text in texts)
 
 
 @cache
