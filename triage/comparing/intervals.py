@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 ORDER = 4
 FEWEST = 6  # values a side
-OUTLYING = 4.0  # robust standard deviations from the median, where a value is drawn in
+OUTLYING = 4.0  # robust standard deviations from the median, beyond which a step is an exception
+FEW = 0.1  # of the values, up to which those outside are single steps
 STEADY = 0.97  # highest sum of coefficients: beyond it a series has no mean to speak of
 # How the 5 % that a 95 % interval may miss are shared: more to the side that is watched for, so that a change there is
 # seen sooner. A regression of 1 % in 200 steps of 3 % noise and autocorrelation 0.5 lies at the edge: with equal
@@ -74,14 +75,16 @@ def ratio(before: Mean, after: Mean, watch_for: str = "worse", larger_is: str = 
     return Ratio(after.value / before.value, math.exp(low), math.exp(high))
 
 
-def drawn_in(values: Sequence[float]) -> list[float]:
-    """With single steps far outside (checkpoint, evaluation) drawn to OUTLYING deviations: they do not decide."""
+def typical(values: Sequence[float]) -> list[float]:
+    """With the median for single steps far outside (checkpoint, evaluation): they do not decide."""
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
     if deviation <= 0:
         return list(values)
     low, high = middle - OUTLYING * deviation, middle + OUTLYING * deviation
-    return [min(max(value, low), high) for value in values]
+    if sum(not low <= value <= high for value in values) > FEW * len(values):
+        return list(values)  # a run in two states: neither is an exception
+    return [value if low <= value <= high else middle for value in values]
 
 
 def quantile(share: float, freedom: float) -> float:

@@ -11,8 +11,8 @@ CHANGES = 30
 
 def comparison(told: Comparison) -> str:
     """The verdict first, then what changed and what moved."""
-    lines = [f"{told.result.upper()}: {told.why}", ""]
-    lines += [f"changed ({'exactly one thing' if told.one_change else len(told.changes)}):"] if told.changes else []
+    lines = [f"{told.result.upper()}: {told.why}"]
+    lines += ["", f"changed ({'exactly one thing' if told.one_change else len(told.changes)}):"] if told.changes else []
     lines += [f"  {c.kind}: {c.name}: {_value(c.before)} -> {_value(c.after)}" for c in told.changes[:CHANGES]]
     if len(told.changes) > CHANGES:
         lines.append(f"  and {len(told.changes) - CHANGES} more (--format json)")

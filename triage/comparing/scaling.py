@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from triage.comparing.intervals import drawn_in, mean, ratio
+from triage.comparing.intervals import mean, ratio, typical
 from triage.comparing.runs import Run
 from triage.comparing.verdicts import PHASES
 from triage.errors import UsageError
@@ -52,7 +52,7 @@ def _mode(runs: Sequence[Run]) -> Mode | None:
 def _size(base: Run, run: Run, mode: Mode) -> Size:
     factor = _ranks(run) / _ranks(base)
     shrinks = factor if mode == "strong" else 1.0
-    one, two = (drawn_in(of.steps["step_ms"]) for of in (base, run))
+    one, two = (typical(of.steps["step_ms"]) for of in (base, run))
     before, after = statistics.fmean(one), statistics.fmean(two)
     efficiency = before / shrinks / after
     means = mean(one), mean(two)
@@ -77,7 +77,7 @@ def _eaten(base: Run, run: Run, shrinks: float, before: float, after: float) -> 
     for phase in PHASES:
         one, two = base.steps.get(phase), run.steps.get(phase)
         if one and two:
-            was, now = statistics.fmean(drawn_in(one)), statistics.fmean(drawn_in(two))
+            was, now = statistics.fmean(typical(one)), statistics.fmean(typical(two))
             rest_before, rest_after = rest_before - was, rest_after - now
             rows.append(_row(phase.removesuffix("_ms"), was / shrinks, now))
     if rows:

@@ -12,7 +12,7 @@ from triage.model.event import Fact
 from triage.model.incident import Incident
 
 Key = tuple[str, str]
-LOGS = 64  # files whose beginning is read
+LOGS, HEAD = 32, 256 << 10  # files whose beginning is read, and bytes of it
 COLLECTED = 512  # files of collectors
 SMALL = 256 << 10  # bytes of one of those
 VALUES = 16  # different values of one name that are told
@@ -91,7 +91,7 @@ def _all(evidence: Evidence, incident: Incident) -> Iterator[tuple[str, str, str
     for file in [file for file in incident.files if file.text and not _parts(file)][:LOGS]:
         chunk = next(iter(evidence.chunks(file)), None)
         if chunk is not None:
-            yield from _of_log(chunk.data[: 1 << 20].decode("utf-8", "replace"))
+            yield from _of_log(chunk.data[:HEAD].decode("utf-8", "replace"))
 
 
 def _of_fact(fact: Fact) -> Iterator[tuple[str, str, str, str]]:

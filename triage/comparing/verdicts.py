@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triage.comparing.intervals import Mean, drawn_in, mean, ratio
+from triage.comparing.intervals import Mean, mean, ratio, typical
 from triage.comparing.runs import Run
 from triage.comparing.settings import WORK
 from triage.model.comparison import Change, Comparison, Errors, Move, Moved, Result
@@ -66,9 +66,9 @@ def _timed(before: Run, after: Run, watch_for: str) -> Iterator[Moved]:
         one, two = before.steps.get(phase, []), after.steps.get(phase, [])
         if one and two:
             name = "step time" if phase == "step_ms" else phase.removesuffix("_ms")
-            yield moved(name, before.unit, drawn_in(one), drawn_in(two), watch_for)
+            yield moved(name, before.unit, typical(one), typical(two), watch_for)
     one, two = before.steps.get("step_ms", []), after.steps.get("step_ms", [])
-    if one and two and (drawn_in(one) != one or drawn_in(two) != two):
+    if one and two and (typical(one) != one or typical(two) != two):
         yield moved("step time with stalls", before.unit, one, two, watch_for)
 
 
@@ -76,7 +76,7 @@ def _rate(before: Run, after: Run, watch_for: str) -> Iterator[Moved]:
     if before.rates and after.rates:
         yield moved("throughput as logged", "", before.rates, after.rates, watch_for, "better")
     elif before.unit == after.unit == "ms" and before.steps.get("step_ms") and after.steps.get("step_ms"):
-        rates = [[1000 / ms for ms in drawn_in(run.steps["step_ms"]) if ms > 0] for run in (before, after)]
+        rates = [[1000 / ms for ms in typical(run.steps["step_ms"]) if ms > 0] for run in (before, after)]
         if all(rates):
             yield moved("throughput", "steps/s", rates[0], rates[1], watch_for, "better")
 
@@ -129,9 +129,11 @@ def _verdict(before: Run, after: Run, changes: list[Change], moves: list[Moved])
     gone = [cause for cause in before.causes if cause not in after.causes]
     if fresh:
         return "worse", f"AFTER has what BEFORE had not: {', '.join(fresh)}"
-    if gone and not after.causes:
+    reason = _other_work(changes)
+    slow = all(cause.startswith("performance/") for cause in gone)
+    if gone and not after.causes and not (reason and slow):  # less work is a cure for a failure, not for slowness
         return _gone(gone, before, after, moves)
-    if reason := _other_work(changes):
+    if reason:
         return "not comparable", reason
     deciding = _deciding(moves)
     if deciding is None:
@@ -162,11 +164,11 @@ def _other_work(changes: list[Change]) -> str:
 def _deciding(moves: list[Moved]) -> Moved | None:
     """The typical step; the throughput as logged where no step times are; stalls only where they leave no doubt."""
     known = {move.name: move for move in moves if move.result != "unknown"}
-    typical = known.get("step time") or known.get("throughput as logged")
+    usual = known.get("step time") or known.get("throughput as logged")
     stalls = known.get("step time with stalls")
-    if typical is not None and typical.result == "no difference" and stalls is not None and _beyond_doubt(stalls):
+    if usual is not None and usual.result == "no difference" and stalls is not None and _beyond_doubt(stalls):
         return stalls
-    return typical
+    return usual
 
 
 def _beyond_doubt(move: Moved) -> bool:
@@ -199,6 +201,8 @@ def _notes(before: Run, after: Run, changes: list[Change], moves: list[Moved]) -
             yield f"{side} itself became slower at step {run.slower_from}: its mean is of two states"
         if run.causes:
             yield f"{side} has a fault of its own: {', '.join(run.causes)}"
+    if reason := _other_work(changes):
+        yield reason
     if len(changes) > 1:
         yield f"{len(changes)} things changed: what moved cannot be put down to one of them"
     if not changes and before.settings and after.settings:
