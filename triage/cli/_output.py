@@ -75,8 +75,10 @@ def _links(root: Path) -> Callable[[str], str | None] | None:
     base = root.resolve()
 
     def url(file: str) -> str | None:
-        path = base / file if base.is_dir() else base.with_name(file)
-        return path.as_uri() if path.is_file() and path.is_relative_to(base.parent) else None
+        if not base.is_dir():  # the file itself, or a member of an archive
+            return base.as_uri() if file == base.name else None
+        path = base / file
+        return path.as_uri() if path.is_file() else None
 
     return url if base.exists() else None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from triage import content
 from triage.errors import UsageError
 from triage.model.base import Spec
-from triage.model.signature import Cause
+from triage.model.signature import Action, Cause
 from triage.report.phrases import PHRASES
 
 
@@ -48,6 +48,12 @@ class Words:
     def text(self, english: str) -> str:
         """A text of causes.yaml (title, meaning, action, what a check tells), translated when it is one."""
         return self._known.get(english, english)
+
+    def actions(self, cause: str) -> list[Action]:
+        """The actions of a cause that are translated (their text is the English one); none in English."""
+        if self._own is None or cause not in _causes():
+            return []
+        return [each for each in _causes()[cause].actions if each.do in self._known]
 
     def signature(self, identity: str, english: str) -> str:
         """Title of a signature."""

@@ -76,10 +76,9 @@ def unseen(report: Report, hypothesis: Hypothesis | None, words: Words = ENGLISH
 
 
 def actions(hypothesis: Hypothesis, words: Words = ENGLISH) -> list[Action]:
-    """What to do, the most specific first; in another language what can be read in it comes first."""
-    if words.tag == ENGLISH.tag:
-        return hypothesis.actions
-    return sorted(hypothesis.actions, key=lambda each: words.text(each.do) == each.do)
+    """What to do, the most specific first; in another language the cause's own actions, which are translated, lead."""
+    own = words.actions(hypothesis.cause)
+    return own + [each for each in hypothesis.actions if each.do not in {one.do for one in own}]
 
 
 def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:
