@@ -17,7 +17,8 @@ from triage.model.event import Mark
 
 FILE, ALL, LEAST = 4_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
 _REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
-_LATER = 64  # marks of a kind read in a chunk once the file gave its share
+_SHARES = {"init": FILE, "env": 500}  # read in full up to here
+_LATER = 24  # marks of such a kind read in a chunk once the file gave its share
 _RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
 
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
@@ -70,14 +71,14 @@ class Sampler:
                 self._marks[key] = thinned(self._marks[key], 2)
 
     def _affordable(self, kept: list[tuple[Hit, tuple[str, object]]]) -> list[tuple[Hit, tuple[str, object]]]:
-        """Once a file gave its share of initialisations, only a few of each further chunk are read.
+        """Once a file gave its share of initialisations and variables, only a few of each further chunk are read.
 
         Steps are thinned before, by chunk; of these the last of every rank counts, of those the first.
         """
         chosen: list[tuple[Hit, tuple[str, object]]] = []
         for kind in sorted({key[0] for _, key in kept}):
             some = [item for item in kept if item[1][0] == kind]
-            if kind == "init" and self._read[kind] > self._limit:
+            if self._read[kind] > _SHARES.get(kind, self._read[kind]):
                 some = some[:: -(-len(some) // _LATER)]
             self._read[kind] += len(some)
             chosen += some
