@@ -21,11 +21,11 @@ from report.building import report, span
 from triage.errors import UsageError
 from triage.history import exporting, questions
 from triage.history.places import place
-from triage.history.records import Kept, identity, kept
+from triage.history.records import Kept, kept
 from triage.history.statistics import corrected, more_often
 from triage.history.store import Store, StoreError
 from triage.model.pictures import Pictures
-from triage.model.report import BundleSummary, Culprit
+from triage.model.report import Culprit
 from triage.report.postmortem import compose
 
 
@@ -49,7 +49,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_what_is_kept_of_a_report() -> None:
     told = report()
-    one = kept(told, span(1800.0), compose(told, Pictures(span=span(1800.0))).impact)
+    drawn = Pictures(evidence="ab", span=span(1800.0))
+    one = kept(told, drawn, compose(told, drawn).impact)
     assert (one.cause, one.job, one.run_s, one.lost_s, one.gpu_hours) == (
         "gpu/fallen-off-bus",
         "77",
@@ -57,7 +58,7 @@ def test_what_is_kept_of_a_report() -> None:
         1800.0,
         4.0,
     )
-    assert one.id != identity(report(bundle=BundleSummary(job="78")))
+    assert one.id == "ab"
 
 
 def test_the_same_evidence_is_one_incident(store: Store) -> None:

@@ -6,12 +6,15 @@ import math
 import struct
 import zlib
 
+import msgspec
 from making import event, incident, signal, signature, step
 from report.building import heat as drawn
 from report.building import report, row
 
+from triage.model.bundle import File
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
+from triage.model.summary import Summary
 from triage.report.charts import cluster, heat, memory, timeline, waits
 from triage.report.pictures import draw
 
@@ -124,3 +127,12 @@ def test_all_from_one_incident() -> None:
 
 def test_runs_of_ranks() -> None:
     assert waits.runs((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"
+
+
+def test_the_digest_is_that_of_the_evidence() -> None:
+    def digest(size: int, last: str) -> str:
+        files = [File(path="a.log", size=size), File(path="b.log", size=2)]
+        whole = msgspec.structs.replace(incident([], files=files), summaries=(Summary(file="a.log", last_text=last),))
+        return draw(whole, report(), lambda each: None, {}, {}, {}, {}).evidence
+
+    assert digest(1, "x") == digest(1, "x") != digest(2, "x") != digest(2, "y")

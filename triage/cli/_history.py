@@ -23,7 +23,7 @@ def keep(report: Report, pictures: Pictures, quiet: bool, verbose: int) -> None:
     path = place()
     if path is None or not report.bundle.files:
         return
-    one = records.kept(report, pictures.span, compose(report, pictures).impact)
+    one = records.kept(report, pictures, compose(report, pictures).impact)
     try:
         with Store(path) as store:
             store.add(one)

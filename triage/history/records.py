@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-
-import msgspec
-
 from triage.model.base import Record
-from triage.model.pictures import Span
+from triage.model.pictures import Pictures
 from triage.model.postmortem import Impact
 from triage.model.report import Culprit, Report
 
@@ -17,7 +13,7 @@ NODES = 4096
 class Kept(Record, frozen=True, kw_only=True):
     """An incident as a row. Times are Unix seconds of the evidence's own calendar; None is unknown.
 
-    id: SHA-256 of what the evidence says, so that the same evidence explained twice is one incident.
+    id: digest of the evidence, so that the same evidence explained twice is one incident, also by a later triage.
     run_s: length of the run; lost_s, gpu_hours: as in the post-mortem.
     """
 
@@ -37,13 +33,14 @@ class Kept(Record, frozen=True, kw_only=True):
     signatures: tuple[str, ...]
 
 
-def kept(report: Report, span: Span, impact: Impact) -> Kept:
+def kept(report: Report, pictures: Pictures, impact: Impact) -> Kept:
     """The row of a report."""
+    span = pictures.span
     best = report.hypotheses[0] if report.hypotheses else None
     run = span.end.at - span.start.at if span.end and span.start else None
     nodes = sorted({*report.entities.nodes, *(each.node for each in report.entities.ranks if each.node)})
     return Kept(
-        id=identity(report), verdict=report.verdict, job=report.bundle.job,
+        id=pictures.evidence, verdict=report.verdict, job=report.bundle.job,
         cause=best.cause if best else None, title=best.title if best else "",
         confidence=best.confidence if best else None,
         ended=span.end.at if span.end else None, run_s=round(run, 3) if run is not None else None,
@@ -51,10 +48,3 @@ def kept(report: Report, span: Span, impact: Impact) -> Kept:
         nodes=tuple(nodes[:NODES]), culprits=tuple(best.culprits) if best else (),
         signatures=tuple(sorted({row.signature for row in report.timeline if row.role != "context"})),
     )  # fmt: skip
-
-
-def identity(report: Report) -> str:
-    """The same for the same evidence, whatever the version of triage and of its content makes of it."""
-    said = [[row.file, row.line, row.text] for row in report.timeline]
-    plain = [msgspec.to_builtins(report.bundle), msgspec.to_builtins(report.entities), sorted(said, key=str)]
-    return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()

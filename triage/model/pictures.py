@@ -124,8 +124,13 @@ class Demoted(Record, frozen=True, kw_only=True):
 
 
 class Pictures(Record, frozen=True, kw_only=True):
-    """Everything drawn. titles: of the signatures seen, by id. contexts: lines around each cited line."""
+    """Everything drawn.
 
+    evidence: a digest of what was opened (names, sizes, last lines): the same for the same evidence.
+    titles: of the signatures seen, by id. contexts: lines around each cited line.
+    """
+
+    evidence: str = ""
     span: Span = Span()
     heat: Heat | None = None
     waiting: tuple[Waiting, ...] = ()

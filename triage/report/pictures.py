@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
@@ -35,6 +36,7 @@ def draw(
     """
     waiting, blockers = waits.collect(incident)
     return Pictures(
+        evidence=_digest(incident),
         span=_span(incident, moment),
         heat=heat.collect(incident, times, places),
         waiting=waiting,
@@ -45,6 +47,12 @@ def draw(
         titles={item.signal.signature.id: item.signal.signature.title for item in incident.signals},
         contexts=contexts,
     )
+
+
+def _digest(incident: Incident) -> str:
+    last = {each.file: each.last_text for each in incident.summaries}
+    rows = sorted(f"{file.path}\0{file.size}\0{last.get(file.path, '')}" for file in incident.files)
+    return hashlib.sha256("\n".join(rows).encode("utf-8", "replace")).hexdigest()
 
 
 def _span(incident: Incident, moment: Moment) -> Span:
