@@ -101,6 +101,9 @@ def _run(command: Sequence[str], environment: dict[str, str], log: BinaryIO, out
         code = child.wait()
         for thread in copies:
             thread.join(timeout=5)  # a grandchild may hold the pipe open for ever
+        for pipe, thread in zip((child.stdout, child.stderr), copies, strict=True):
+            if pipe is not None and not thread.is_alive():
+                pipe.close()
     return code if code >= 0 else 128 - code
 
 

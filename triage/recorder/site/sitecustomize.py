@@ -46,13 +46,17 @@ def _site() -> None:
             sys.modules.setdefault("sitecustomize", own)
 
 
+def _note(text: str) -> None:
+    """Why the recorder is not there, beside the recording."""
+    path = os.path.join(os.environ["TRIAGE_RECORD_DIR"], "recorder.log")
+    with contextlib.suppress(OSError):
+        with open(path, "a", encoding="utf-8") as log:
+            log.write(text + "\n")
+
+
 if os.environ.get("TRIAGE_RECORD_DIR"):
     try:
         _record()
     except Exception as error:  # the recorder's hooks may catch everything: the job starts in any case
-        with (
-            contextlib.suppress(OSError),
-            open(os.path.join(os.environ["TRIAGE_RECORD_DIR"], "recorder.log"), "a", encoding="utf-8") as log,
-        ):
-            log.write(f"not loaded: {type(error).__name__}: {error}\n")
+        _note(f"not loaded: {type(error).__name__}: {error}")
 _site()

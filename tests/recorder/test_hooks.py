@@ -1,0 +1,111 @@
+"""The automatic recorder in a process of its own: with a stand-in for torch, and with torch where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triage.recorder.launch import additions
+
+TORCH = """
+import sys, types
+class Optimizer:
+    before, after = [], []
+    def step(self):
+        for hook in self.before: hook(self, (), {})
+        for hook in self.after: hook(self, (), {})
+optimizer = types.ModuleType("torch.optim.optimizer")
+optimizer.register_optimizer_step_pre_hook = Optimizer.before.append
+optimizer.register_optimizer_step_post_hook = Optimizer.after.append
+sys.modules["torch.optim.optimizer"] = optimizer
+autograd = types.SimpleNamespace(backward=lambda *a, **k: None)
+version = types.SimpleNamespace(cuda=None)
+cuda = types.SimpleNamespace()
+save = lambda *a, **k: None
+__version__ = "2.9"
+"""
+TRAINING = """
+import gc, time, torch
+model = torch.Optimizer()
+for step in range(5):
+    time.sleep(0.002)
+    torch.autograd.backward()
+    gc.collect()
+    model.step()
+    model.step()   # as DeepSpeed does for each group of parameters: still one step
+"""
+
+
+def run(script: str, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    folder = tmp_path / "recording"
+    base = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | environment
+    everything = base | additions(folder, base)
+    return subprocess.run(
+        [sys.executable, "-c", script], env=everything, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+
+def steps(tmp_path: Path, rank: int = 0) -> list[dict[str, float]]:
+    lines = (tmp_path / "recording" / f"steps.rank{rank}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines][1:]
+
+
+def stand_in(tmp_path: Path, text: str = TORCH) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(text)
+
+
+def test_steps_are_recorded_without_a_change_to_the_code(tmp_path: Path) -> None:
+    stand_in(tmp_path)
+    done = run(TRAINING, tmp_path, RANK="2", WORLD_SIZE="4")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = steps(tmp_path, 2)
+    assert [row["step"] for row in found] == [0, 1, 2, 3, 4]
+    assert all({"step_ms", "bwd_ms", "opt_ms", "gc_ms"} <= row.keys() for row in found[1:])
+    assert all(row["fwd_ms"] >= 2 for row in found[1:])
+
+
+def test_a_torch_without_hooks_only_leaves_a_note(tmp_path: Path) -> None:
+    stand_in(tmp_path, TORCH.replace("sys.modules[", "sys.modules.get("[:0] + "dict()["))
+    done = run("import torch; torch.autograd.backward()", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no steps recorded" in (tmp_path / "recording" / "recorder.rank0.log").read_text()
+
+
+def test_a_broken_torch_still_runs(tmp_path: Path) -> None:
+    stand_in(tmp_path, "version = 1\n")
+    done = run("import torch; print(torch.version)", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def test_a_process_without_torch_leaves_nothing(tmp_path: Path) -> None:
+    assert run("print(1)", tmp_path).stdout == "1\n"
+    assert not (tmp_path / "recording").exists()
+
+
+def test_the_sites_own_sitecustomize_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import os; os.environ['OWN'] = 'ran'")
+    done = run("import os; print(os.environ['OWN'])", tmp_path, PYTHONPATH=str(tmp_path / "own"))
+    assert (done.stdout, done.stderr) == ("ran\n", "")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_with_torch_itself(tmp_path: Path) -> None:
+    script = """
+import torch
+layer = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(torch.zeros(6, 8)):
+    layer(batch).sum().backward()
+    optimizer.step()
+"""
+    done = run(script, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all({"data_ms", "fwd_ms", "bwd_ms", "opt_ms"} <= row.keys() for row in steps(tmp_path)[1:])
