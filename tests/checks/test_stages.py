@@ -42,6 +42,8 @@ def runner(
         if job.words[1] in more:
             return more[job.words[1]]
         pairs = [(a, b) for a in range(cards) for b in range(cards) if a != b]
+        if job.visible:
+            pairs = [(a, b) for a, b in pairs if max(a, b) < len(job.visible.split(","))]
         copies = [Raw(name="copy", on=f"gpu {a} > gpu {b}", value=380.0, unit="GB/s") for a, b in pairs]
         return Ended(job.name, copies if job.words[1] == "pairs" else [])
 
@@ -144,9 +146,27 @@ def test_refusals() -> None:
 
 
 def test_places_among_nodes() -> None:
-    slurm = {"SLURM_NODEID": "2", "SLURM_STEP_NUM_NODES": "4", "SLURM_STEP_NODELIST": "node[017-019,030]"}
-    assert place(slurm) == (4, 2, "node017:29517")
-    run = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "10.0.3.17", "MASTER_PORT": "29500"}
-    assert place(run) == (2, 1, "10.0.3.17:29500")
-    assert place({}) == (1, 0, "")
+    slurm = {"SLURM_STEP_NUM_NODES": "4", "SLURM_PROCID": "2", "SLURM_STEP_NODELIST": "node[017-019,030]"}
+    assert place(slurm | {"SLURM_STEP_NUM_TASKS": "4"}) == (4, 2, "node017:29517")
+    with pytest.raises(UsageError, match="32 checks were started on 4 nodes"):
+        place(slurm | {"SLURM_STEP_NUM_TASKS": "32"})
+    run = {"GROUP_WORLD_SIZE": "2", "GROUP_RANK": "1", "MASTER_ADDR": "10.0.3.17", "MASTER_PORT": "29500"}
+    assert place(run | {"WORLD_SIZE": "2"}) == (2, 1, "10.0.3.17:29501")
+    with pytest.raises(UsageError, match="16 checks were started on 2 nodes"):
+        place(run | {"WORLD_SIZE": "16"})
+    assert place({"SLURM_NNODES": "4", "SLURM_NODEID": "0"}) == (1, 0, ""), "a batch script runs on one node"
     assert [first_host(text) for text in ("a,b", "n[3,5]-ib", "login1")] == ["a", "n3-ib", "login1"]
+
+
+def test_only_the_wanted_cards_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, str]] = []
+    play = runner(8)
+
+    def run(jobs: Sequence[Job], folder: Path, limit: float) -> list[Ended]:
+        seen.extend((job.words[1], job.visible) for job in jobs)
+        return play(jobs, folder, limit)
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    outcome = stages.check(Plan(gpus=(1, 3)), run)
+    assert [figure.on for figure in outcome.stages[1].figures] == ["gpu 1 > gpu 3", "gpu 3 > gpu 1"]
+    assert set(seen) == {("look", ""), ("measure", ""), ("pairs", "5,7"), ("ranks", "5,7")}

@@ -25,10 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Job:
-    """One child. `words[0]` is a module of this package; `{result}` in the others becomes the path of its result."""
+    """One child. `words[0]` is a module of this package; `{result}` in the others becomes the path of its result.
+
+    visible: CUDA_VISIBLE_DEVICES for it; empty leaves that as it is.
+    """
 
     name: str
     words: tuple[str, ...]
+    visible: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,18 @@ def _start(job: Job, folder: Path, at: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 (a module of ours, its arguments checked by the command line)
             [sys.executable, "-m", f"triage.checks.{job.words[0]}", *words],
             cwd=ROOT,  # from where `-m` imports
+            env=_environment(job),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
         )
+
+
+def _environment(job: Job) -> dict[str, str]:
+    """Without torchrun's own: its agent's store would take the place of the rendezvous that is asked for."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC_")}
+    return kept | ({"CUDA_VISIBLE_DEVICES": job.visible} if job.visible else {})
 
 
 def _wait(child: subprocess.Popen[bytes], deadline: float) -> int | None:

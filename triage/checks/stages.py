@@ -9,9 +9,10 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from triage.checks import children, expected, judging
 from triage.checks.children import Ended, Job
@@ -128,42 +129,42 @@ class _Checks:
 
     def _node(self) -> tuple[list[Figure], str]:
         count = len(self.gpus)
-        pairs = Job("pairs", ("group_child", "pairs", "{result}"))
-        ended = self._visible([pairs], "pairs", START + PAIR * count * (count - 1))
-        figures = judging.between(ended[0].found, self.model, one_node=True)
+        pairs = Job("pairs", ("group_child", "pairs", "{result}"), self._visible())
+        ended = self.run([pairs], _own(self.folder, "pairs"), START + PAIR * count * (count - 1))
+        figures = judging.between(self._named(ended[0].found), self.model, one_node=True)
         if _whys(ended) or any(figure.state == "failed" for figure in figures):
             return figures, _whys(ended)
         start = f"file://{self.folder}/rendezvous"
-        more = self._visible(self._ranks(0, count, start), "ranks", START + 60)
+        more = self.run(self._ranks(0, count, start), _own(self.folder, "ranks"), START + 60)
         return figures + judging.between(_all(more), self.model, one_node=True), _whys(more)
+
+    def _named(self, found: list[Raw]) -> list[Raw]:
+        """With the numbers that the user knows: a child counts what it sees."""
+        known = list(self.gpus)
+        name = partial(re.sub, r"gpu (\d+)", lambda match: f"gpu {known[int(match[1])]}")
+        return [structs.replace(raw, on=name(raw.on)) for raw in found]
 
     def _nodes(self) -> tuple[list[Figure], str]:
         each, plan = len(self.gpus), self.plan
         start = f"tcp://{plan.rendezvous}"
         jobs = self._ranks(plan.node_rank * each, plan.nodes * each, start)
-        ended = self._visible(jobs, "nodes", START + 60 + 10 * plan.nodes.bit_length())
+        ended = self.run(jobs, _own(self.folder, "nodes"), START + 60 + 10 * plan.nodes.bit_length())
         return judging.between(_all(ended), self.model, one_node=False), _whys(ended)
 
     def _ranks(self, first: int, world: int, start: str) -> list[Job]:
-        each = len(self.gpus)
+        each, tail = len(self.gpus), (str(world), str(len(self.gpus)), start, "60")
         return [
-            Job(f"rank {rank}", ("group_child", "ranks", "{result}", str(rank), str(world), str(each), start, "60"))
+            Job(f"rank {rank}", ("group_child", "ranks", "{result}", str(rank), *tail), self._visible())
             for rank in range(first, first + each)
         ]
 
-    def _visible(self, jobs: list[Job], name: str, limit: float) -> list[Ended]:
-        """With the wanted cards alone visible, if not all are wanted."""
+    def _visible(self) -> str:
+        """The wanted cards alone, for a child that takes all it sees; empty when all are wanted."""
         if not self.plan.gpus:
-            return self.run(jobs, _own(self.folder, name), limit)
+            return ""
         before = os.environ.get("CUDA_VISIBLE_DEVICES")
         seen = before.split(",") if before else [str(index) for index in range(max(self.gpus) + 1)]
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(seen[index] for index in self.gpus)
-        try:
-            return self.run(jobs, _own(self.folder, name), limit)
-        finally:
-            os.environ.pop("CUDA_VISIBLE_DEVICES")
-            if before is not None:
-                os.environ["CUDA_VISIBLE_DEVICES"] = before
+        return ",".join(seen[index] for index in self.gpus)
 
 
 def _all(ended: list[Ended]) -> list[Raw]:
@@ -175,16 +176,26 @@ def _whys(ended: list[Ended]) -> str:
 
 
 def place(environment: dict[str, str]) -> tuple[int, int, str]:
-    """(nodes, this node's number, host:port of node 0) as Slurm or torchrun's variables say; (1, 0, "") without."""
-    if "SLURM_NODEID" in environment and environment.get("SLURM_NTASKS_PER_NODE", "1").split("(")[0] == "1":
-        count = environment.get("SLURM_STEP_NUM_NODES") or environment.get("SLURM_NNODES") or "1"
-        first = first_host(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST") or "")
-        return int(count), int(environment["SLURM_NODEID"]), f"{first}:{PORT}"
-    if "NNODES" in environment and "MASTER_ADDR" in environment:
-        rank = environment.get("NODE_RANK") or environment.get("GROUP_RANK") or "0"
-        port = environment.get("MASTER_PORT", str(PORT))
-        return int(environment["NNODES"]), int(rank), f"{environment['MASTER_ADDR']}:{port}"
+    """(nodes, this node's number, host:port of node 0) as srun's or torchrun's variables say; (1, 0, "") without.
+
+    Raises UsageError when several checks were started on a node: they would measure each other.
+    """
+    if "SLURM_STEP_NUM_NODES" in environment:
+        count = int(environment["SLURM_STEP_NUM_NODES"])
+        _one_each(int(environment.get("SLURM_STEP_NUM_TASKS", count)), count, "srun --ntasks-per-node=1")
+        first = first_host(environment.get("SLURM_STEP_NODELIST", ""))
+        return count, int(environment.get("SLURM_PROCID", "0")), f"{first}:{PORT}"
+    if "GROUP_WORLD_SIZE" in environment and "MASTER_ADDR" in environment:
+        count = int(environment["GROUP_WORLD_SIZE"])
+        _one_each(int(environment.get("WORLD_SIZE", count)), count, "torchrun --nproc-per-node 1")
+        port = int(environment.get("MASTER_PORT", PORT)) + 1  # its own is taken
+        return count, int(environment.get("GROUP_RANK", "0")), f"{environment['MASTER_ADDR']}:{port}"
     return 1, 0, ""
+
+
+def _one_each(tasks: int, nodes: int, how: str) -> None:
+    if tasks != nodes:
+        raise UsageError(f"{tasks} checks were started on {nodes} node{'s' * (nodes > 1)}; one each is right: {how}")
 
 
 def first_host(nodelist: str) -> str:
