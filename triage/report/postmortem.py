@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 
+from triage import content
 from triage.model.event import Where
 from triage.model.pictures import Demoted, Pictures, Point
+from triage.model.playbook import Playbook
 from triage.model.postmortem import Claim, Exhibit, Impact, PostMortem, Source, Task
 from triage.model.report import Cited, Hypothesis, Report, TimelineEntry
 from triage.report import wording
@@ -164,13 +167,24 @@ class _Writer:
     def ruled_out(self) -> Iterator[Claim]:
         """Questions of the playbook, lesser hypotheses, and messages that are only effects."""
         best = self.best
-        for step in best.path if best else []:
-            told = self.words("say.path", playbook=best.playbook if best else "", question=clean(step))
-            yield Claim(text=told, sources=self.proof)
+        if best and best.playbook:
+            yield from self._asked(best.playbook, best.path)
         for other in self.report.hypotheses[1:]:
             yield self._lesser(other)
         for each in self.pictures.demoted:
             yield Claim(text=self._demoted(each), sources=_at(each.where))
+
+    def _asked(self, playbook: str, path: list[str]) -> Iterator[Claim]:
+        """The questions on the way to the leaf, each as it is put in the playbook, with its answer."""
+        asks = questions(playbook)
+        for step in path:
+            node, _, answer = step.partition(": ")
+            key = f"answer.{answer}"
+            told = self.words(key) if self.words.has(key) else clean(answer, 60)
+            question = clean(asks.get(node, f"{node}:"))
+            yield Claim(
+                text=self.words("say.path", playbook=playbook, question=question, answer=told), sources=self.proof
+            )
 
     def _lesser(self, other: Hypothesis) -> Claim:
         values = {
@@ -234,6 +248,13 @@ class _Writer:
                 file=each.file, line=each.line, at=each.at, text=each.text, signature=each.signature,
                 title=self._title(each.signature) if each.signature else "", context=list(context),
             )  # fmt: skip
+
+
+@cache
+def questions(playbook: str) -> dict[str, str]:
+    """What each node of a playbook asks; empty when there is no such playbook (a report of another version)."""
+    path = next((path for path in content.files("playbooks") if path.stem == playbook), None)
+    return {name: node.ask for name, node in content.load(path, Playbook).nodes.items()} if path else {}
 
 
 def who_of(row: TimelineEntry) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from triage.model.pictures import Pictures
 from triage.model.report import Hypothesis, Report
 from triage.report import terminal, wording
-from triage.report.clean import clean
+from triage.report.clean import clean, indented
 from triage.report.columns import padded, wrapped
 from triage.report.language import ENGLISH, Words
+from triage.report.postmortem import who_of
 from triage.report.terminal import PLAIN, Style
 
 NAME = "text"
@@ -144,7 +145,8 @@ class _Screen:
             yield self.words("timeline.around")
         for row in shown:
             when = row.time or (f"+{row.t:.1f}s" if row.t is not None else "?")
-            who = ", ".join(part for part in (row.node, f"rank {row.rank}" if row.rank is not None else None) if part)
-            yield clean(f"  {when:>20}  {row.role:<12} {row.signature:<34} {who}", self.width)
-            place = self.style.place(clean(f"{row.file}:{row.line or ''}", self.width - 6), row.file)
-            yield f"      {place} " + clean(row.text, max(8, self.width - 7 - len(row.file) - 6))
+            role = padded(self.words(f"role.{row.role}"), 12)
+            yield indented(f"  {when:>20}  {role} {row.signature:<34} {who_of(row)}", self.width).rstrip()
+            place = clean(wording.where(row.file, row.line), self.width - 20)
+            text = clean(row.text, max(8, self.width - 7 - len(place)))
+            yield f"      {self.style.place(place, row.file)} {text}"
