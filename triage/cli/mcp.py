@@ -104,11 +104,12 @@ def _explained(path: str) -> dict[str, Any]:
 
 
 def _lines(path: str, file: str, line: int, around: int) -> list[str]:
-    from triage import open_bundle
+    from triage.bundle.opening import open_evidence
+    from triage.parsers import recognise
     from triage.report.clean import indented
     from triage.report.excerpts import excerpts
 
-    with open_bundle(path) as opened:
+    with open_evidence([path], recognise=recognise) as opened:
         known = {each.path: each for each in opened.files}
         if file not in known:
             raise UsageError(f"{file}: no such file in the evidence")
