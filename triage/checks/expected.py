@@ -1,7 +1,7 @@
-"""What a healthy card of a model gets: parts of what data sheets promise, and below which part something is wrong.
+"""What a healthy card of a model should get: parts of what data sheets promise, and below which part something is wrong.
 
-The parts (`REACH`) are what torch's own copy and product get on healthy cards, as published for V100 to H200; the
-floors are where cards that were slow for a reason (lost links, throttling, half a slot) begin.
+The parts were set from one healthy H200 (fixtures/checks/h200: product 0.89 of what its clock allows, copy 0.86, PCIe
+0.88) with room below for other models, on which they were not measured; those for NVLink and all-reduce are estimates.
 """
 
 from __future__ import annotations
