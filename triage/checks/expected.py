@@ -1,4 +1,4 @@
-"""What a healthy card of a model should get: parts of what data sheets promise, and below which part something is wrong.
+"""What a healthy card of a model should get: parts of what data sheets promise, and below which part it is unsound.
 
 The parts were set from one healthy H200 (fixtures/checks/h200: product 0.89 of what its clock allows, copy 0.86, PCIe
 0.88) with room below for other models, on which they were not measured; those for NVLink and all-reduce are estimates.
