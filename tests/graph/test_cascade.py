@@ -64,6 +64,20 @@ def test_steps_after_a_survivable_signal_make_it_noise() -> None:
     assert last.signals[0].rule is None
 
 
+def test_ranks_that_step_have_found_each_other() -> None:
+    taken = signature("rendezvous/taken", progress="fatal")
+    told = incident([signal(taken, event(line=5))], [step(10, event(line=9))])
+    assert told.signals[0].rule == "progress"
+
+
+def test_a_log_that_begins_with_the_failure_has_no_start() -> None:
+    kernel = [
+        signal(XID79, event("k.log", line, at=at, source="kernel_log")) for line, at in ((1, 1000.0), (2, 90000.0))
+    ]
+    late = signal(TIMEOUT, event("rank0.log", 1, at=90600.0))
+    assert [item.rule for item in incident([*kernel, late]).signals[:2]] == ["outside-window", None]
+
+
 def test_kernel_lines_outside_the_job_are_context() -> None:
     old = signal(XID79, event("k.log", 1, at=1000.0, source="kernel_log"))
     own = signal(XID79, event("k.log", 2, at=90500.0, source="kernel_log"))

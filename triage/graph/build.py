@@ -14,6 +14,7 @@ from triage.model.incident import Incident, Placed, Rank
 from triage.model.summary import Summary
 
 BEFORE_S = 300.0  # a kernel event this long before the job's first line may still be its own (prolog, start-up)
+UNSEEN_S = 3600.0  # a log that begins with the failure hides the work before it: the longest usual limits, twice
 AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
 PROGRESS_S = 120.0  # steps of another file this long after a survivable signal make it noise
 READINGS = frozenset({"nvidia_smi", "gpu", "nvlink"})  # a reading says how it was then, not since when
@@ -141,11 +142,14 @@ def _window(
 ) -> tuple[float | None, float | None]:
     """First and last second of the job: what the scheduler says, widened by what its own logs say."""
     said = [time.absolute(fact.time) for fact in facts if fact.name in {"slurm.job.start", "slurm.job.end"}]
-    own = [time.at(mark.event)[0] for mark in marks if mark.event.source != "kernel_log"]
+    work = [time.at(mark.event)[0] for mark in marks if mark.event.source != "kernel_log"]
     told = [signal for signal in signals if signal.event.source not in {"kernel_log", "fabric_manager"}]
-    own += [seconds for signal in told for seconds in (time.at(signal.event)[0], _onset(time, signal))]
-    times = [seconds for seconds in [*said, *own] if seconds is not None]
-    return (min(times), max(times)) if len(times) > 1 else (None, None)
+    own = [seconds for signal in told for seconds in (time.at(signal.event)[0], _onset(time, signal))]
+    times = [seconds for seconds in [*said, *work, *own] if seconds is not None]
+    if len(times) < 2:
+        return None, None
+    begun = any(seconds is not None for seconds in [*said, *work])
+    return min(times) - (0.0 if begun else UNSEEN_S), max(times)
 
 
 def _ranked(signals: Sequence[Signal], marks: Sequence[Mark], facts: Sequence[Fact]) -> list[Signal]:
@@ -187,10 +191,14 @@ def _last_progress(time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[F
 
 
 def _quiet(item: Placed, progress: _Last, answered: int) -> Placed:
-    """A survivable signal after which the job made progress is noise; so is what belongs to another episode."""
+    """A survivable signal after which the job made progress is noise; so is what belongs to another episode.
+
+    Ranks that step have found each other: what kept them from it before is over, whatever it was.
+    """
     if item.rule is None and item.episode != answered:
         return msgspec.structs.replace(item, rule="other-episode")
-    if item.rule is None and item.signal.signature.progress == "survivable" and _progressed(item, progress):
+    passes = item.signal.signature.progress == "survivable" or item.signal.signature.layer == "rendezvous"
+    if item.rule is None and passes and _progressed(item, progress):
         return msgspec.structs.replace(item, rule="progress")
     return item
 
