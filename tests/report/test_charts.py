@@ -7,6 +7,7 @@ import struct
 import zlib
 
 import msgspec
+import pytest
 from making import event, incident, signal, signature, step
 from report.building import heat as drawn
 from report.building import report, row
@@ -136,3 +137,10 @@ def test_the_digest_is_that_of_the_evidence() -> None:
         return draw(whole, report(), lambda each: None, {}, {}, {}, {}).evidence
 
     assert digest(1, "x") == digest(1, "x") != digest(2, "x") != digest(2, "y")
+
+
+@pytest.mark.parametrize("at", [-5.0, 1.7e12, 1e300])
+def test_a_time_out_of_any_calendar_is_a_number(at: float) -> None:
+    marks = [step(1, event("a.log", 1, at=at, rank=0))]
+    found = draw(incident([], marks), report(), lambda each: each.time and each.time.seconds, {}, {}, {}, {})
+    assert found.span.end is not None and found.span.end.label == f"{at:.1f} s"

@@ -18,7 +18,7 @@ from triage.errors import TriageError, UsageError
 from triage.history.records import Kept
 
 VERSION = 1
-WAIT_S = 10.0  # for another writer
+WAIT_S = 5.0  # for another writer; longer than that would keep a person from the answer
 _TABLES = """
 CREATE TABLE incidents (
   id TEXT PRIMARY KEY, seen REAL NOT NULL, times INTEGER NOT NULL DEFAULT 1, verdict TEXT NOT NULL, cause TEXT,

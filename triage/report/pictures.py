@@ -16,6 +16,7 @@ from triage.timeline import rfc3339
 
 DEMOTED = 12  # kinds of demoted messages told
 YEAR = 366 * 86400.0
+LATEST = 8000 * YEAR  # datetime ends with the year 9999
 FAULTS = frozenset({"error", "fatal"})
 Moment = Callable[[Event], float | None]
 
@@ -120,9 +121,11 @@ def _point(at: float, event: Event) -> Point:
 
 def _label(at: float, stamp: Stamp | None) -> str:
     """UTC says so; what has no zone, or no date, does not pretend to have one."""
+    if not 0 <= at < LATEST:  # a number that is no time of this calendar
+        return f"{at:.1f} s"
     if stamp is not None and stamp.kind == "utc":
         return rfc3339(at)
-    form = "%m-%d %H:%M:%S" if 0 <= at < YEAR else "%Y-%m-%d %H:%M:%S"
+    form = "%m-%d %H:%M:%S" if at < YEAR else "%Y-%m-%d %H:%M:%S"
     return datetime.fromtimestamp(at, timezone.utc).strftime(form)
 
 

@@ -45,7 +45,7 @@ def _holders(fact: Fact | None) -> tuple[Holder, ...]:
     return tuple(
         Holder(bytes=int(size), blocks=int(count), place=place)
         for size, count, place in parts
-        if size.isdigit() and count.isdigit()
+        if size.isdecimal() and count.isdecimal()
     )
 
 
