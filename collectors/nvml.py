@@ -5,6 +5,8 @@ import json
 import os
 import sys
 
+import _ranks
+
 NAME = "nvml"
 TITLE = "GPU state through NVML"
 NEEDS = ("/dev/nvidiactl|nvidia-smi",)
@@ -59,7 +61,7 @@ LINK_CALLS = (
 
 def collect(run):
     """JSON of every field, each with its value or the reason why there is none."""
-    nvml = _pynvml()
+    nvml = _pynvml(run)
     if nvml is None:
         run.note("pynvml", skipped="not installed; nvidia-smi answers instead")
         run.command(["nvidia-smi", "--query-gpu=" + QUERY, "--format=csv"], "query-gpu.csv")
@@ -135,21 +137,18 @@ def _plain(value):
     return {name: _plain(one) for name, one in vars(value).items()} if hasattr(value, "__dict__") else str(value)
 
 
-def _pynvml():
-    """The zipapp runs without site-packages, so look where pynvml may lie."""
-    places = []
-    for base in (
-        sys.prefix,
-        sys.exec_prefix,
-        "/usr",
-        "/usr/local",
-        os.environ.get("VIRTUAL_ENV"),
-        os.environ.get("CONDA_PREFIX"),
-    ):
-        if base:
-            places += glob.glob(os.path.join(base, "lib*", "python3*", "*-packages", "pynvml.py"))
-            places += glob.glob(os.path.join(base, "lib*", "python3", "dist-packages", "pynvml.py"))
-    sys.path += [os.path.dirname(place) for place in places]
+def _pynvml(run):
+    """The zipapp has no site-packages, so look where pynvml may lie: beside this Python and those of the ranks."""
+    bases = [sys.prefix, os.path.dirname(os.path.dirname(sys.executable or "/usr/bin/python3")), "/usr", "/usr/local"]
+    bases += _ranks.values(run, "VIRTUAL_ENV", "CONDA_PREFIX")
+    for one in _ranks.processes(run)[:4]:
+        try:
+            bases.append(os.path.dirname(os.path.dirname(os.readlink("/proc/%d/exe" % one.pid))))
+        except OSError:
+            continue
+    for base in bases:
+        places = glob.glob(os.path.join(base, "lib*", "python3*", "*-packages", "pynvml.py"))
+        sys.path += [os.path.dirname(place) for place in places]
     try:
         import pynvml
     except Exception:  # not there, or for a younger Python

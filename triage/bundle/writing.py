@@ -7,6 +7,7 @@ appears under its own name complete or not at all.
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import json
@@ -211,8 +212,6 @@ def _compressor(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
         with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
             yield cast("IO[bytes]", packed)
         return
-    import gzip
-
     with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
         yield cast("IO[bytes]", zipped)
 
