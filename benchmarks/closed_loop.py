@@ -3,7 +3,7 @@
     python benchmarks/closed_loop.py all WORK                what this machine can run
     python benchmarks/closed_loop.py make WORK               the scripts alone
     python benchmarks/closed_loop.py record WORK [NAME...]   run them: with torch, of triage only recorder/launch.py
-    python benchmarks/closed_loop.py explain WORK [--keep FIXTURES]
+    python benchmarks/closed_loop.py explain WORK [--keep FIXTURES] [--was PATH]
 
 `record` runs with a bare python3 that has torch, so that a GPU machine needs no installation. `--gpus N` says how many
 GPUs there are (default: asked of nvidia-smi). Exit code 1 when a first hypothesis is not the cause or not the culprit.
@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -116,16 +118,43 @@ def explain(entry: Entry, evidence: Path) -> tuple[bool, str]:
     return right, f"{best.cause} {best.confidence:.2f} ranks {ranks}"
 
 
-def keep(entry: Entry, evidence: Path, fixtures: Path) -> None:
-    """Evidence that is small enough becomes a fixture, with the truth beside it."""
-    target = fixtures / entry.name
+def keep(entry: Entry, evidence: Path, fixtures: Path, was: str) -> None:
+    """Evidence that is small enough becomes a fixture, with the truth beside it and neutral paths inside."""
+    name = entry.name + ("-nccl" if (entry.ranks == 2 and entry.name != "slow-host") or entry.either else "")
+    target = fixtures / name
     shutil.rmtree(target, ignore_errors=True)
     (target / "evidence").mkdir(parents=True)
     for path in sorted(evidence.iterdir()):
-        if path.stat().st_size <= SMALL and not path.name.startswith("stacks."):
-            shutil.copy(path, target / "evidence" / path.name)
-    rank = "" if entry.rank is None else f"rank: {entry.rank}\n"
-    (target / "truth.yaml").write_text(f"cause: {entry.cause}\n{rank}template: {entry.name}\n", encoding="utf-8")
+        if path.stat().st_size <= SMALL and not path.name.startswith(("stacks.", "recorder.")):
+            (target / "evidence" / path.name).write_bytes(neutral(path.read_bytes(), was))
+    truth = {"cause": entry.cause, "template": entry.name} | ({} if entry.rank is None else {"rank": entry.rank})
+    truth |= {"either": "true"} if entry.either else {}
+    (target / "truth.yaml").write_text("".join(f"{key}: {value}\n" for key, value in truth.items()), encoding="utf-8")
+
+
+def neutral(data: bytes, was: str) -> bytes:
+    """Paths of the machine it was recorded on replaced, in text and in dumps that we have just recorded ourselves."""
+    if data[:1] != b"\x80":
+        return _neutral(data.decode("utf-8", "replace"), was).encode()
+    return pickle.dumps(_walk(pickle.loads(data), was), protocol=2)
+
+
+def _neutral(text: str, was: str) -> str:
+    text = re.sub(r"/[\w./-]*/lib/python3", "/opt/venv/lib/python3", text.replace(was, "/data/run"))
+    text = re.sub(r"(File \")/[\w./-]*/(triage/recorder)", r"\1/opt/venv/\2", text)
+    text = re.sub(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "GPU-5d3a1c2e-8b1f-4c70-9e55-2f6a7b8c9d01", text)
+    text = re.sub(r"(Serial Number: )\d+", r"\g<1>1650000000000", text)
+    return re.sub(r"/[\w./-]*/bin/(torchrun|python3)", r"/opt/venv/bin/\1", text)
+
+
+def _walk(value: object, was: str) -> object:
+    if isinstance(value, str):
+        return _neutral(value, was)
+    if isinstance(value, dict):
+        return {_walk(key, was): _walk(each, was) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_walk(each, was) for each in value)
+    return value
 
 
 def gpus() -> int:
@@ -144,11 +173,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--gpus", type=int)
     parser.add_argument("--keep", type=Path, help="folder of fixtures")
+    parser.add_argument("--was", help="where WORK lay when it was recorded, if elsewhere")
     asked = parser.parse_args()
     have = gpus() if asked.gpus is None else asked.gpus
     wrong = 0
     for entry in [on_gpus(each, have) for each in ENTRIES if not asked.names or each.name in asked.names]:
-        wrong += not _one(entry, asked.what, asked.work.resolve(), have, asked.keep)
+        wrong += not _one(entry, asked, have)
     return 1 if wrong else 0
 
 
@@ -162,24 +192,23 @@ def on_gpus(entry: Entry, have: int) -> Entry:
     )  # fmt: skip
 
 
-def _one(entry: Entry, what: str, work: Path, have: int, fixtures: Path | None) -> bool:
-    if what in ("all", "make"):
+def _one(entry: Entry, asked: argparse.Namespace, have: int) -> bool:
+    work = asked.work.resolve()
+    if asked.what in ("all", "make"):
         make(entry, work)
-    if what in ("all", "record"):
+    if asked.what in ("all", "record"):
         if entry.gpus > have or entry.nodes > 1:
             print(f"not run   {entry.name:<20} needs {entry.gpus} GPU, {entry.nodes} node(s)")
             return True
         print(f"recorded  {entry.name:<20} exit code {record(entry, work)}", flush=True)
     evidence = work / entry.name / "evidence"
-    if what in ("make", "record") or not evidence.is_dir():
+    if asked.what in ("make", "record") or not evidence.is_dir():
         return True
     right, told = explain(entry, evidence)
-    print(
-        f"{'right' if right else 'WRONG':<9} {entry.name:<20} planted {entry.cause} {entry.rank}; told {told}",
-        flush=True,
-    )
-    if right and fixtures is not None:
-        keep(entry, evidence, fixtures)
+    planted = f"planted {entry.cause} {'' if entry.rank is None else entry.rank}"
+    print(f"{'right' if right else 'WRONG':<9} {entry.name:<20} {planted}; told {told}", flush=True)
+    if right and asked.keep is not None:
+        keep(entry, evidence, asked.keep, asked.was or str(work))
     return right
 
 
