@@ -87,6 +87,7 @@ _TASK = re.compile(
 _ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|json|xml|gz|zst|xz|bz2|dmesg))+$", re.I)
 _WORD_FIRST = re.compile(r"^[A-Za-z]+(?:-[A-Za-z]+)*[-_.](?P<rest>.*\d.*)$")
 _WORD_LAST = re.compile(r"^(?P<rest>.*\d)[-_.][A-Za-z]+(?:[-_][A-Za-z]+)*$")
+_KERNEL_LOG = re.compile(r"(?:^|[-_.])(?:dmesg|kern|kernel|syslog|messages|journal)(?:[-_.]|$)", re.I)
 _SOSREPORT = re.compile(r"^sosreport-(?P<host>.+?)(?:-\d{5,})?-\d{4}-\d{2}-\d{2}-[a-z]{7}$")
 _ATTEMPT = re.compile(r"^attempt_(\d{1,6})$")
 
@@ -122,7 +123,10 @@ def identity(path: str) -> Identity:
     found = _of_name(name)
     local, attempt = _torchrun(folders)
     return Identity(
-        node=found.node or _folder_host(folders) or next(filter(_is_host, _candidates(name)), None),
+        node=found.node
+        or _folder_host(folders)
+        or next(filter(_is_host, _candidates(name)), None)
+        or _kernel_host(name),
         rank=_first(found.rank, *(_of_rank(part).rank for part in reversed(folders))),
         local_rank=_first(found.local_rank, local, *(_of_rank(part).local_rank for part in reversed(folders))),
         pid=found.pid,
@@ -245,6 +249,17 @@ def _candidates(name: str) -> list[str]:
         if match:
             found.append(match["rest"])
     return found
+
+
+def _kernel_host(name: str) -> str | None:
+    """A kernel log is that of a host, never of a card: `gpu07-dmesg.txt`, `kern_w3.log`."""
+    if not _KERNEL_LOG.search(name):
+        return None
+    words = [label for label in _candidates(name) if re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,62}\d", label)]
+    hosts = (
+        label for label in words if not _KERNEL_LOG.search(label) and _first_word(label) not in _NO_HOSTS - _LIKELY
+    )
+    return next(hosts, None)
 
 
 def _host_files(paths: Iterable[str]) -> dict[str, str]:
