@@ -51,6 +51,18 @@ def test_share_hides_this_machine(tmp_path: Path) -> None:
     assert host in json.loads((tmp_path / "b.tar.zst.key.json").read_text())["names"].values()
 
 
+def test_the_key_beside_a_bundle_shows_names_on_the_screen(tmp_path: Path) -> None:
+    host = os.uname().nodename.split(".")[0]
+    (tmp_path / "kern.log").write_text(fault())
+    collect(tmp_path, "--only", "job_logs", "--include", str(tmp_path / "kern.log"), "--share")
+    command = [sys.executable, "-m", "triage", "explain", "b.tar.zst", "--no-history"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "b.tar.zst.key.json").unlink()
+    hidden = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert f"Culprit   {host}" in told
+    assert "Culprit   host-" in hidden
+
+
 def test_dry_run_and_mistakes(tmp_path: Path) -> None:
     code, out, _ = collect(tmp_path, "--dry-run", "--include", "/var/log/x-{node}.log")
     assert code == 0

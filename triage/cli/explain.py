@@ -53,7 +53,7 @@ def command(
       kubectl logs trainer-0 | triage explain -
       triage explain --demo
     """
-    from triage.cli import _history, _output
+    from triage.cli import _history, _names, _output
     from triage.report.language import words
 
     if demo == "list":
@@ -67,7 +67,8 @@ def command(
     told = [demo_path(demo)] if demo is not None else list(paths)
     report, pictures = _explain(told, quiet)
     style = _output.style(told) if terminal else None
-    _output.deliver(_output.render(report, form, verbose, terminal, language, style, pictures), output)
+    text = _output.render(report, form, verbose, terminal, language, style, pictures)
+    _output.deliver(_names.shown(text, told) if form == "text" and output is None else text, output)
     if demo is None and not no_history:
         _history.keep(report, pictures, quiet, verbose)
     return EXIT_CODES[report.verdict] if exit_code else 0
