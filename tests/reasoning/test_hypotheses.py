@@ -136,3 +136,14 @@ def test_a_bad_exit_is_not_health() -> None:
     assert not healthy(msgspec.structs.replace(training(100), facts=(failed,)))
     unreadable = Fact(name="gpu.readable", value="no", where=Where(file="smi.txt"))
     assert not healthy(msgspec.structs.replace(training(100), facts=(unreadable,)))
+
+
+def test_the_next_check_names_the_device_and_takes_no_shell_from_a_log() -> None:
+    from triage.model.signature import Check
+
+    check = Check(command="lspci -s {pci} -vv; ls {path}; awk '{print $1}' {nic}", tells="is it there")
+    lost = signature("gpu/lost", next_check=check)
+    found = signal(lost, event(), {"path": "/tmp; rm -rf ~"}, pci="0000:3b:00")
+    best = ranked(incident([found]))[0]
+    assert best.next_check is not None
+    assert best.next_check.command == "lspci -s 0000:3b:00 -vv; ls <path>; awk '{print $1}' <nic>"

@@ -84,7 +84,7 @@ _TASK = re.compile(
     r"^(?:slurm|log|job|out|err|stdout|stderr|train|output)[-_.](?:\d+(?:_\d+)?[-_.])?"
     r"(?P<host>[A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*?)[-_.](?P<task>\d{1,6})\.(?:out|err|log|txt)$"
 )
-_ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|json|xml|gz|zst|xz|bz2|dmesg))+$", re.I)
+_ENDINGS = re.compile(r"(?:\.(?:log|txt|text|out|err|json|xml|gz|zst|xz|bz2|dmesg))+$", re.I)
 _WORD_FIRST = re.compile(r"^[A-Za-z]+(?:-[A-Za-z]+)*[-_.](?P<rest>.*\d.*)$")
 _WORD_LAST = re.compile(r"^(?P<rest>.*\d)[-_.][A-Za-z]+(?:[-_][A-Za-z]+)*$")
 _KERNEL_LOG = re.compile(r"(?:^|[-_.])(?:dmesg|kern|kernel|syslog|messages|journal)(?:[-_.]|$)", re.I)
@@ -98,7 +98,7 @@ _NO_HOSTS = frozenset({
     "dump", "epoch", "eth", "eval", "evidence", "exp", "experiment", "fold", "gemma", "global", "gpt", "gpu",
     "gpus", "group", "hca", "ib", "incident", "iter", "iteration", "job", "jobs", "layer", "level", "lightning",
     "link", "llama", "log", "logs", "lr", "mistral", "mixtral", "mlx", "model", "models", "mp", "nccl", "new",
-    "numa", "nvlink", "nvme", "old", "opt", "out", "output", "part", "phase", "phi", "pid", "port", "pp", "proc",
+    "numa", "nvlink", "nvme", "old", "opt", "out", "output", "part", "phase", "phi", "pid", "port", "pp", "proc", "ras",
     "process", "py", "python", "qwen", "rank", "ranks", "release", "report", "resnet", "restart", "result",
     "results", "retry", "rev", "rocm", "round", "run", "runs", "sample", "seed", "session", "set", "shard", "slot",
     "slurm", "socket", "split", "stage", "step", "steps", "task", "tasks", "test", "tests", "tmp", "torch", "tp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -17,6 +18,8 @@ from triage.timeline import rfc3339
 
 MOST = 6  # hypotheses told
 CITED = 8  # pieces of evidence for each
+_SLOT = re.compile(r"\{([a-z_]{2,20})\}")  # of a command in a signature: `lspci -s {pci}`
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/+-]{0,79}")
 _SEVERITY = ("info", "warning", "error", "fatal")
 # The order in which kinds of evidence are believed: what hardware or kernel say of themselves, what a program says of
 # itself, what others say of it, what analyses conclude, what only waits.
@@ -147,7 +150,7 @@ def _hypothesis(
         evidence=_evidence(incident, candidate),
         missing=list({each.how: each for each in [*_asked(told), *doubt.missing(incident, candidate)]}.values())[:4],
         explains=_explained(incident, candidate),
-        next_check=_next_check(candidate, signatures),
+        next_check=_filled(_next_check(candidate, signatures), _known(incident, candidate)),
         actions=_actions(candidate, signatures),
         repro=walk.leaf.repro if walk else None,
         playbook=playbook,
@@ -223,6 +226,25 @@ def _next_check(candidate: Candidate, signatures: Sequence[Signature]) -> Check 
         if walk.leaf.next_check:
             return walk.leaf.next_check
     return next((each.next_check for each in signatures if each.next_check), None) or candidate.cause.next_check
+
+
+def _known(incident: Incident, candidate: Candidate) -> dict[str, str]:
+    """What the candidate's signals say, first wins; only words that can stand in a command as they are."""
+    known: dict[str, str] = {}
+    for index in candidate.indexes:
+        signal = incident.signals[index].signal
+        for name, value in [*signal.entity.items(), *signal.fields.items()]:
+            if value is not None and _WORD.fullmatch(str(value)):
+                known.setdefault(name, str(value))
+    return known
+
+
+def _filled(check: Check | None, known: Mapping[str, str]) -> Check | None:
+    """The command with what is known of the incident; what is not known stays a name in brackets."""
+    if check is None:
+        return None
+    command = _SLOT.sub(lambda found: known.get(found[1], f"<{found[1]}>"), check.command)
+    return msgspec.structs.replace(check, command=command)
 
 
 def _actions(candidate: Candidate, signatures: Sequence[Signature]) -> list[Action]:
