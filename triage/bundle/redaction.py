@@ -121,6 +121,8 @@ class Redactor:
         change = self.binary if b"\0" in head[:8192] else self.text
         rest = b""
         while head:
+            if not head.endswith(b"\n"):
+                head += source.readline(CHUNK)  # whole lines need no second copy
             whole, rest = _cut(rest + head)
             sink.write(change(whole))
             head = source.read(CHUNK)
@@ -149,7 +151,8 @@ class Redactor:
         at = 0
         if follow:
             at, followed = self._follow(data, 0)
-            yield followed
+            if followed:
+                yield followed
         for start in self._scan(data):
             if start < at:
                 continue

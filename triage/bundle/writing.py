@@ -255,6 +255,11 @@ class _Bounded:
             self.cut = bool(self._source.read(1))
         return data
 
+    def readline(self, size: int = -1) -> bytes:
+        data = self._source.readline(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
+
 
 class Tail(io.RawIOBase):
     """The beginning and the end of a file that is longer than a cap, whole lines, as one stream.

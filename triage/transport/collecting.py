@@ -252,7 +252,7 @@ def _words(prepared: Prepared) -> dict[str, set[str]]:
     """Names that are known beforehand: the job's user, and with them the nodes."""
     plain = re.compile(f"(?:{rules_file()['not_users']})")
     users = {prepared.job.user, os.environ.get("USER"), os.environ.get("SUDO_USER")}
-    hosts = {*prepared.nodes, *prepared.job.nodes}
+    hosts = {*prepared.nodes, *prepared.job.nodes, *prepared.job.machines}
     return {
         "user": {user for user in users if user and len(user) > 2 and not plain.fullmatch(user)},
         "host": hosts | {host.split(".")[0] for host in hosts if not host[0].isdigit()},

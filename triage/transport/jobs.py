@@ -20,6 +20,7 @@ class Job(Record, frozen=True, kw_only=True):
 
     nodes: hosts (or pods) to ask. outputs: files that it wrote, patterns allowed. running: whether its processes may
     still be there. environment: variables that steer it, as far as the scheduler kept them. start, end: Unix seconds.
+    machines: names of the hosts below, where nodes are pods.
     """
 
     scheduler: str
@@ -35,6 +36,7 @@ class Job(Record, frozen=True, kw_only=True):
     start: float | None = None
     end: float | None = None
     said: tuple[Said, ...] = ()
+    machines: tuple[str, ...] = ()
 
     def request(self) -> dict[str, Any]:
         """What collectors on the nodes are told of it."""

@@ -43,6 +43,7 @@ def resolve(name: str, kubectl: Sequence[str] = ("kubectl",)) -> Job:
     return Job(
         scheduler="k8s", id=f"{namespace}/{kind}/{wanted}", name=wanted, nodes=tuple(_running(pods)), said=tuple(said),
         start=min((one for one in starts if one), default=None), running=True, state=_phase(pods),
+        machines=tuple(sorted({str(pod["spec"]["nodeName"]) for pod in pods if pod.get("spec", {}).get("nodeName")})),
     )  # fmt: skip
 
 

@@ -58,6 +58,9 @@ def run_tree(fanout: Fanout, receiver: Receiver, nodes: Sequence[str], app: byte
         worker.set_write_eof()
     try:
         task.resume()
+    except BaseException:
+        task.abort()
+        raise
     finally:
         _hand_over(fanout, receiver, keeper, started)
 
