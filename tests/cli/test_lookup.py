@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -191,16 +188,13 @@ def test_no_example_is_missed_for_want_of_a_needle() -> None:
     assert missed == []
 
 
-@pytest.mark.parametrize("words", [["79"], ["SXid 12028"], ["NCCL_IB_GID_INDEX"], [LOST], ["gpu/fallen-off-bus"]])
-def test_it_answers_at_once(words: list[str], tmp_path: Path) -> None:
-    """The best of a few runs of the whole process: other work on the machine is not what is measured."""
-    taken = []
-    for _ in range(4):
-        start = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "triage", "lookup", *words], check=True, capture_output=True, env=os.environ
-        )
-        taken.append(time.perf_counter() - start)
-        if taken[-1] <= LONGEST:
-            return
-    pytest.fail(f"{min(taken):.2f} s")
+HEAVY = {"numpy", "networkx", "jinja2", "rich", "hyperscan", "re2", "torch", "pynvml", "asyncio"}
+
+
+@pytest.mark.parametrize("words", [["79"], ["SXid 12028"], ["NCCL_IB_GID_INDEX"], ["gpu/fallen-off-bus"]])
+def test_a_look_up_loads_nothing_heavy(words: list[str]) -> None:
+    """What makes it instant; the seconds themselves are measured in benchmarks/start_up.py."""
+    code = f"import sys; sys.argv = ['triage', 'lookup', *{words!r}]\nimport triage.cli\n"
+    code += "try:\n    triage.cli.main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not HEAVY & set(done.stderr.split())

@@ -118,9 +118,9 @@ def test_evidence_is_not_asked_about(tmp_path: Path) -> None:
 
 def test_what_evidence_leaves_open_is_asked(tmp_path: Path) -> None:
     (tmp_path / "rank0.log").write_text(WATCHDOG)
-    text = run("walk", "collective-timeout", "--bundle", str(tmp_path), said="yes\nstuck\n")
+    text = run("walk", "collective-timeout", "--bundle", str(tmp_path), said="yes\nno\nstuck\n")
     assert "no, by the evidence" in text
-    assert "never-came: yes; long-work: no" in text
+    assert "never-came: yes; its-own-fault: no; long-work: no" in text
     assert "[collective/rank-stalled, strong]" in text
 
 
