@@ -259,3 +259,10 @@ def test_where_it_lies() -> None:
     told = place({"HOME": "/home/u"})
     assert told is not None and told.is_relative_to("/home/u") and told.name == "history.sqlite"
     assert place({}) is None
+
+
+def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "history.sqlite"
+    Store(path).close()
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0

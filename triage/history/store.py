@@ -49,7 +49,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.touch(mode=0o600)  # host names and causes are nobody else's; SQLite keeps the mode for its journal
             self._db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{path}: {error}") from error
