@@ -30,6 +30,8 @@ CASES = [
     ("Jan 21 04:41:44 host7 python[123]: foo", {"node": "host7", "pid": 123}, "foo"),
     ("[2024-02-27T21:35:28.893536Z] fa88a9df [rank=4] ||   what(): x", {"rank": 4}, "  what(): x"),
     ("> [rank2]: quoted", {"rank": 2}, "quoted"),
+    ("> TypeError: 'NoneType' object is not subscriptable", {}, "TypeError: 'NoneType' object is not subscriptable"),
+    ('>   File "train.py", line 3, in <module>', {}, '  File "train.py", line 3, in <module>'),
 ]
 PLAIN = [
     "RuntimeError: CUDA error",
@@ -44,6 +46,7 @@ PLAIN = [
     "ip-10-0-3-95:882112:882112 [3] NCCL INFO x",
     "[E socket.cpp:12] [c10d] x",
     "[Rank 1] Watchdog caught",
+    "> building train, validation, and test datasets ...",
     "",
 ]
 

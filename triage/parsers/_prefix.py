@@ -59,6 +59,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("[", re.compile(r"\[[A-Za-z][\w-]{0,40}?(?P<local_rank>\d{1,3})(?:\|(?P<rank>\d{1,6}))?\]:\s?")),
     ("(", re.compile(r"\((?P<inside>[^()\n]{0,160}?\b(?:pid|rank)=\d+[^()\n]{0,120})\)\s?")),
     ("(", re.compile(r"\((?:raylet|autoscaler|gcs_server|dashboard|scheduler [^()]{0,60})\)\s")),
+    (
+        ">",
+        re.compile(r"> (?=Traceback \(| {2,}\S|(?:\w{1,60}\.){0,6}\w{0,60}(?:Error|Exception)\b)"),
+    ),  # quoted traceback
     ("s", re.compile(r"std(?:out|err) [FP] ")),
     ("#", re.compile(r"(?P<task>\d{1,5}): ?(?=\D|\d{4}-|$)")),
     ("#", re.compile(r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): ")),
@@ -107,7 +111,7 @@ def _match(line: str, at: int) -> re.Match[str] | None:
     blanks = _BLANKS.match(line, at)
     begin = blanks.end() if blanks else at
     first = line[begin : begin + 1]
-    kind = "#" if first.isdigit() else first if first in "[(" else "a"
+    kind = "#" if first.isdigit() else first if first in "[(>" else "a"
     for key, form in _FORMS:
         if (kind in key or (key == "s" and first == "s")) and (match := form.match(line, begin, at + _HEAD)):
             return match
