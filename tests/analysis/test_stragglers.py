@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import stragglers as benchmark
 from tests.analysis.build import facts, incident, named, step
 from triage.analysis import steps, stragglers
 from triage.model.event import Fact
@@ -164,3 +165,37 @@ def test_one_log_that_tells_the_time_of_input(form: str, share: float) -> None:
 def test_two_lines_are_no_share() -> None:
     marks = [step(number, "Time 2.0 (2.0)  Data 1.9 (1.9)") for number in (10, 20)]
     assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == []
+
+
+def test_a_slice_of_the_benchmark() -> None:
+    found = benchmark.score(benchmark.injected(72, seed=3))
+    assert (found.missed, found.false) == (0, 0)
+    assert found.near == found.edges == found.hits
+    assert benchmark.score(benchmark.healthy(48, seed=3)).false == 0
+
+
+def test_two_culprits_in_different_parts() -> None:
+    found = job(16, 60, lambda rank, _: {"data_ms": 30.0} if rank == 3 else {"fwd_ms": 45.0} if rank == 9 else {})
+    assert culprits(found) == {3: "data", 9: "compute"}
+
+
+def test_an_onset_that_ends() -> None:
+    found = job(8, 200, lambda rank, number: {"fwd_ms": 40.0} if rank == 2 and 60 <= number < 120 else {})
+    derived = list(stragglers.derive(incident(found)))
+    assert named(derived, "straggler.since_step") == [60]
+    assert named(derived, "straggler.until_step") == [120]
+
+
+def test_three_hundred_steps_keep_their_change_point() -> None:
+    found = job(8, 300, lambda rank, number: {"fwd_ms": 33.5} if rank == 2 and number >= 151 else {})
+    assert abs(named(stragglers.derive(incident(found)), "straggler.since_step")[0] - 151) <= 1
+
+
+def test_who_waits_least_where_only_waiting_was_measured() -> None:
+    rows = {rank: [] for rank in range(8)}  # type: dict[int, list[str]]
+    for number in range(60):
+        for rank, lines in rows.items():
+            wait = 10.0 if rank == 5 else 40.0 + number % 3
+            lines.append(json.dumps({"step": number, "rank": rank, "step_ms": 150.0 + number % 3, "comm_ms": wait}))
+    found = [fact for rank, lines in rows.items() for fact in facts("step_times", "\n".join(lines).encode(), f"{rank}")]
+    assert culprits(found) == {5: "unknown"}

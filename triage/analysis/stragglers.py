@@ -2,7 +2,8 @@
 
 straggler.culprit     one a rank (entity rank): data | checkpoint | host | compute | communication | unknown
 straggler.ratio       its time in that part over its peers' median
-straggler.since_step  the first step from which it lasts; straggler.cost_share: how much of the step it costs, 0 to 1
+straggler.since_step  the first step from which it lasts; straggler.until_step: the first that is as before, if it ends
+straggler.cost_share  how much of the step it costs, 0 to 1
 steps.imbalance       median over the steps of (slowest rank's compute / mean of its stage) - 1; said when no rank is
                       always the slowest
 
@@ -15,37 +16,40 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from triage.analysis._series import PHASES, Series, series
+from triage.analysis._slow import STEPS, Slow, slow
 from triage.model.base import Value
 from triage.model.event import Fact
 from triage.model.incident import Incident
 
-STEPS = 8  # compared steps below which nothing is said
-RATIO = 1.10  # slower than the peers by this much
-SHARE = 0.02  # and by this part of the whole step: a part of 0.1 ms may well double
-STEADY = 0.8  # in this part of the steps
-BEFORE = 0.25  # and in no more than this part of the steps before: else nothing began then
-DEVIATION = 3.5  # robust z among five ranks or more
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Tables = dict[str, NDArray[Any]]
+
 OWN = ("data_ms", "ckpt_ms", "gc_ms", "host_ms")  # no waiting in them: of several the one that costs most
+SOLO = (*OWN, "fwd_ms", "opt_ms")  # hardly any: a minority that is late in one of them is no victim of another rank
+MANY = 5  # ranks from which a minority can be told
 _KINDS = {
     "data_ms": "data", "ckpt_ms": "checkpoint", "gc_ms": "host", "host_ms": "host", "fwd_ms": "compute",
-    "bwd_ms": "compute", "opt_ms": "compute", "comm_ms": "communication", "step_ms": "unknown",
+    "bwd_ms": "compute", "opt_ms": "compute", "comm_ms": "communication", "step_ms": "unknown", "own_ms": "unknown",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Late:
-    """A rank that is late in a phase from a step on."""
+    """A rank that is late in a phase, from a step on and until another, when it ends."""
 
     one: Series
     phase: str
     ratio: float
     since: int
+    until: int | None
     cost: float
 
 
@@ -67,115 +71,100 @@ def _stages(ranks: list[Series]) -> list[list[Series]]:
 
 
 def _late(stage: list[Series]) -> list[Late]:
-    """The late ranks in the first phase that has any; the phases after it are waiting."""
-    measured = [phase for phase in PHASES if sum(phase in one.phases for one in stage) > 1]
-    if "comm_ms" in measured and len(measured) > 1:
-        measured.remove("comm_ms")  # waiting, unless it is all there is
-    own = [phase for phase in measured if phase in OWN]
-    rest = [[phase] for phase in measured if phase not in OWN] or [["step_ms"]]
-    for phases in [own, *rest]:
-        found = [item for phase in phases if (item := _latest(stage, phase))]
-        if found:
-            worst = max(found, key=lambda items: max(item.cost for item in items))
-            return worst if len(worst) <= max(1, len(stage) // 4) else []
+    steps, tables = _tables(stage)
+    found = judged(tables)
+    return [
+        Late(
+            stage[item.row], phase, item.ratio, steps[item.first] if item.began else steps[0],
+            steps[item.end] if item.ended else None, item.cost,
+        )
+        for phase, item in found
+    ]  # fmt: skip
+
+
+def judged(tables: Tables) -> list[tuple[str, Slow]]:
+    """The late rows with the phase of each. `tables`: phase -> ranks by steps, ms, NaN where not measured."""
+    whole = _whole(tables)
+    found = {phase: slow(tables[phase], whole) for phase in SOLO if phase in tables}
+    if len(whole) >= MANY:
+        late = _worst(found)
+        if late and len(late) <= max(1, len(whole) // 4):
+            return late
+    own = {phase: found[phase] for phase in OWN if found.get(phase)}
+    if own:
+        phase = max(own, key=lambda name: max(item.cost for item in own[name]))
+        return [(phase, item) for item in own[phase]]
+    return _waiting(tables, whole, found)
+
+
+def _worst(found: dict[str, list[Slow]]) -> list[tuple[str, Slow]]:
+    """Each late row in the phase that costs it most."""
+    worst: dict[int, tuple[str, Slow]] = {}
+    for phase, items in found.items():
+        for item in items:
+            if item.row not in worst or item.cost > worst[item.row][1].cost:
+                worst[item.row] = (phase, item)
+    return [worst[row] for row in sorted(worst)]
+
+
+def _waiting(tables: Tables, whole: NDArray[Any], found: dict[str, list[Slow]]) -> list[tuple[str, Slow]]:
+    """The late rows of the first phase that has any; in the phases after it others wait for them."""
+    tables = tables | _remainder(tables)
+    phases: list[str] = [phase for phase in ("fwd_ms", "opt_ms", "bwd_ms") if phase in tables]
+    phases = phases or [phase for phase in ("own_ms", "comm_ms") if phase in tables] or ["step_ms"]
+    for phase in phases:
+        items = found[phase] if phase in found else slow(tables[phase], whole) if phase in tables else []
+        if items:
+            return [(phase, item) for item in items]
     return []
 
 
-def _latest(stage: list[Series], phase: str) -> list[Late]:
-    """The ranks that are late in one phase, without those that cost less than half of the worst."""
-    columns = _columns(stage, phase)
-    found = [item for one in stage if (item := _compare(one, stage, phase, columns))]
-    return [item for item in found if 2 * item.cost >= max(other.cost for other in found)]
+def _remainder(tables: Tables) -> Tables:
+    """The step without its communication, where nothing else of its work was measured: who waits least is late."""
+    if "comm_ms" not in tables or "step_ms" not in tables:
+        return {}
+    return {"own_ms": tables["step_ms"] - tables["comm_ms"]}
 
 
-def _compare(one: Series, stage: list[Series], phase: str, columns: dict[int, list[float]]) -> Late | None:
-    own = one.settled(phase)
-    excess: list[tuple[int, float, float]] = []  # step, ratio, part of the step
-    for step, value in sorted(own.items()):
-        everyone = columns.get(step, [])
-        if len(everyone) > 1 and _known(value):
-            middle = _median_of_others(everyone, value)
-            excess.append((step, value / max(middle, 1e-3), (value - middle) / _whole(one, step)))
-    since = _since([step for step, ratio, part in excess if ratio >= RATIO and part >= SHARE], [e[0] for e in excess])
-    if since is None or not _stands_out(one, stage, phase, since):
-        return None
-    before = [ratio >= RATIO and part >= SHARE for step, ratio, part in excess if step < since]
-    if sum(before) > BEFORE * len(before):
-        return None  # slow now and then all along: that it is so at the end is chance
-    held = [item for item in excess if item[0] >= since]
-    return Late(one, phase, statistics.median(e[1] for e in held), since, statistics.median(e[2] for e in held))
-
-
-def _columns(stage: list[Series], phase: str) -> dict[int, list[float]]:
-    """By step, what every rank took, sorted: a rank's peers are this list without the rank's own value."""
-    columns: dict[int, list[float]] = defaultdict(list)
-    for one in stage:
-        for step, value in one.phases[phase].items():
-            if _known(value):
-                insort(columns[step], value)
-    return columns
-
-
-def _median_of_others(everyone: list[float], own: float) -> float:
-    """Median of a sorted list less one occurrence of `own`; at least two values."""
-    skip, last = bisect_left(everyone, own), len(everyone) - 1
-
-    def other(index: int) -> float:
-        return everyone[index if index < skip else index + 1]
-
-    return other(last // 2) if last % 2 else (other(last // 2 - 1) + other(last // 2)) / 2
-
-
-def _known(value: float) -> bool:
-    return not math.isnan(value)
-
-
-def _whole(one: Series, step: int) -> float:
+def _whole(tables: Tables) -> NDArray[Any]:
     """The whole step in ms, from its own number or its parts."""
-    told = one.phases["step_ms"].get(step, math.nan)
-    if _known(told):
-        return max(told, 1e-3)
-    parts = [one.phases[phase].get(step, math.nan) for phase in PHASES if phase in one.phases]
-    return max(sum(part for part in parts if _known(part)), 1e-3)
+    import numpy
+
+    parts = [tables[phase] for phase in PHASES if phase in tables]
+    summed = numpy.sum([numpy.nan_to_num(part) for part in parts], axis=0) if parts else tables["step_ms"]
+    if "step_ms" not in tables:
+        return summed
+    return numpy.where(numpy.isnan(tables["step_ms"]), summed, tables["step_ms"])
 
 
-def _since(slow: list[int], steps: list[int]) -> int | None:
-    """The first step from which STEADY of all later steps are slow; None when too few are."""
-    late, best, seen = set(slow), None, 0
-    for count, step in enumerate(reversed(steps), start=1):
-        seen += step in late
-        if step in late and seen >= STEADY * count:
-            best = step if count >= min(STEPS, max(len(steps) // 2, 4)) else best
-    return best if best is not None and len(slow) >= min(STEPS, len(steps)) * STEADY and len(steps) >= STEPS else None
+def _tables(stage: list[Series]) -> tuple[list[int], Tables]:
+    """The settled steps of any rank, and for each phase that two ranks measured the ranks' times at them."""
+    import numpy
 
-
-def _stands_out(one: Series, stage: list[Series], phase: str, since: int) -> bool:
-    """Among five or more ranks: far from all in units of their own spread (at least 1 % of the median)."""
-    if len(stage) < 5:
-        return True
-    middles = {}
-    for other in stage:
-        values = [ms for step, ms in other.phases[phase].items() if step >= since and _known(ms)]
-        if values:
-            middles[other.rank] = statistics.median(values)
-    if one.rank not in middles:
-        return False
-    middle = statistics.median(middles.values())
-    spread = max(statistics.median(abs(value - middle) for value in middles.values()), 0.01 * middle, 1e-6)
-    return 0.6745 * (middles[one.rank] - middle) / spread >= DEVIATION
+    told = {phase: [one.settled(phase) for one in stage] for phase in (*PHASES, "step_ms")}
+    told = {phase: rows for phase, rows in told.items() if sum(map(bool, rows)) > 1}
+    steps = sorted({step for rows in told.values() for row in rows for step in row})
+    tables = {
+        phase: numpy.array([[row.get(step, math.nan) for step in steps] for row in rows], dtype=float)
+        for phase, rows in told.items()
+    }
+    return steps, tables or {"step_ms": numpy.full((len(stage), len(steps)), math.nan)}
 
 
 def _facts(item: Late) -> Iterator[Fact]:
     where, entity = item.one.where, {"rank": item.one.rank}
     text = (
         f"rank {item.one.rank}: {item.phase.removesuffix('_ms')} takes {item.ratio:.2f} times its peers' median "
-        f"since step {item.since}, {100 * item.cost:.0f} % of the step"
+        f"{'since' if item.until is None else 'from'} step {item.since}"
+        f"{'' if item.until is None else f' to {item.until}'}, {100 * item.cost:.0f} % of the step"
     )
     text = item.one.text or text  # what is cited must stand there
     values: dict[str, Value] = {
         "straggler.culprit": _KINDS[item.phase], "straggler.ratio": round(min(item.ratio, 1e6), 3),
         "straggler.since_step": item.since, "straggler.cost_share": round(item.cost, 3),
     }  # fmt: skip
+    if item.until is not None:
+        values["straggler.until_step"] = item.until
     for name, value in values.items():
         yield Fact(name=name, value=value, where=where, entity=dict(entity), text=text, evidence=(where,))
 
@@ -187,7 +176,7 @@ def _imbalance(ranks: list[Series]) -> Iterator[Fact]:
         for step in sorted({step for one in stage for step in one.settled("fwd_ms")}):
             times = {one.rank: one.phases["fwd_ms"][step] for one in stage if step in one.phases["fwd_ms"]}
             mean = statistics.fmean(times.values()) if len(times) == len(stage) else math.nan
-            if _known(mean) and mean > 0:
+            if mean > 0:
                 shares.append(max(times.values()) / mean - 1)
                 slowest.add(max(times, key=lambda rank: times[rank]))
     if len(shares) >= STEPS and len(slowest) > 1:

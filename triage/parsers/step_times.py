@@ -28,7 +28,7 @@ from triage.model.event import Fact
 from triage.parsers._documents import Teller, inflated, integer, mapping, number, rank_of, text
 
 SOURCE = "step_times"
-BINS = 256
+BINS = 512
 WARMUP = 5  # steps of compilation, allocation and first reads
 LIMIT = 256 << 20
 ROWS = 2_000_000
