@@ -20,7 +20,7 @@ from triage.repro.spec import FOLDER, of_cause, templates, why_not
 
 NAMES = sorted(templates())
 HOSTILE = "x'\"; rm -rf ~ #\n`id` $(id) {{ 7 * 7 }} {% raw %} \\ \x1b[31m"
-WANTED = [
+WANTED = [  # the faults that must have one
     "rank-stalled",
     "missing-call",
     "other-operation",
