@@ -102,7 +102,8 @@ def test_an_interrupt_keeps_what_has_come(tmp_path: Path, number: signal.Signals
     host = os.uname().nodename.split(".")[0]
     (own / "site_hangs.py").write_text(HANGING.format(node=host))
     command = [sys.executable, "-m", "triage", "collect", "-o", "b.tar.gz", "--only", "proc_stat,limits,site_hangs"]
-    environment = dict(os.environ, TRIAGE_CONTENT=str(tmp_path / "content"))
+    (tmp_path / "tmp").mkdir()
+    environment = dict(os.environ, TRIAGE_CONTENT=str(tmp_path / "content"), TMPDIR=str(tmp_path / "tmp"))
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     waited = time.monotonic() + 20
     while not list(tmp_path.glob("b.tar.gz.partial/nodes/*/proc_stat/stat.txt")) and time.monotonic() < waited:
@@ -114,6 +115,7 @@ def test_an_interrupt_keeps_what_has_come(tmp_path: Path, number: signal.Signals
     bundle = Bundle(tmp_path / "b.tar.gz")
     assert any(path.endswith("proc_stat/stat.txt") for path in bundle.files)
     assert bundle.manifest["complete"] is False
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.3, 1.8])

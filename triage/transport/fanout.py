@@ -18,6 +18,7 @@ from triage.transport.receiving import Answer, Receiver, ledger
 
 WIDTH = 64  # nodes at once; a launcher of a large cluster has a few hundred processes to spare, and so has sshd
 MARGIN = 2.5  # seconds before the deadline at which a node should have sent all: it began later than it was asked
+GRACE = 1.5  # seconds in which a program that is ended may remove what it made
 REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
 
 
@@ -162,11 +163,21 @@ def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with all that it started; one that has ended is fine."""
+    """End a process with all that it started: first so that it can tidy up, then hard. One that has ended is fine."""
+    if _signal(process, signal.SIGTERM):
+        timer = threading.Timer(GRACE, _signal, (process, signal.SIGKILL))
+        timer.daemon = True
+        timer.start()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+    if process.poll() is not None:
+        return False
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
-        return
+        return False
+    return True
 
 
 def answer_of(command: Sequence[str], seconds: float, limit: int = 64 << 20) -> tuple[bytes, str | None]:
@@ -190,6 +201,6 @@ def answer_of(command: Sequence[str], seconds: float, limit: int = 64 << 20) -> 
             timer.cancel()
             end(process)
             process.wait()
-        if code == -signal.SIGKILL and time.monotonic() - started >= seconds - 0.1:
+        if code in (-signal.SIGKILL, -signal.SIGTERM) and time.monotonic() - started >= seconds - 0.1:
             return data, f"{command[0]} did not answer within {seconds:.0f} s"
         return data, None if code == 0 else _last_words(errors) or f"{command[0]} ended with {code}"
