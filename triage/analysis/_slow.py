@@ -25,8 +25,9 @@ RATIO = 1.08  # over its peers where it has no other steps
 SHARE = 0.0125  # and by this part of the whole step: a part of 0.1 ms may well double
 STEADY = 0.8  # in this part of the stretch
 BEFORE = 0.25  # and in no more than this part of all other steps: else nothing began then
-CERTAIN = 6.0  # standard errors between the stretch and the other steps: the best of many stretches is chosen
+CERTAIN = 8.0  # standard errors between the stretch and the other steps: the best of many stretches is chosen
 DEVIATION = 3.5  # robust z among five to eight ranks, more among more
+ALWAYS = 1.0  # and this much more where a rank was slow from the first step to the last: ranks differ by themselves
 FIRST_GUESS = math.log(1.10) / 2
 SPIKE = 0.7  # a single step counts for no more than twice as slow
 
@@ -162,7 +163,18 @@ def _certain(own: Table, start: int, end: int, other: bool) -> bool:
     apart = numpy.concatenate([inside - level, outside - base]) if other else inside - level
     spread = max(1.4826 * float(numpy.median(numpy.abs(apart))), 1e-3)
     fewer = max(len(outside), STEPS) if other else math.inf
-    return (level - base) / (spread * math.sqrt(1 / len(inside) + 1 / fewer)) >= CERTAIN
+    error = spread * math.sqrt((1 / len(inside) + 1 / fewer) * _dependence(numpy.clip(apart, -3 * spread, 3 * spread)))
+    return (level - base) / error >= CERTAIN
+
+
+def _dependence(noise: Table) -> float:
+    """How many steps say as much as one independent step would: 1 and more, from the correlation of neighbours."""
+    import numpy
+
+    power = float(numpy.dot(noise, noise))
+    near = float(numpy.dot(noise[1:], noise[:-1])) / power if power > 0 else 0.0
+    near = min(near - 2 / math.sqrt(len(noise)), 0.95)  # what chance alone gives is no correlation
+    return (1 + near) / (1 - near) if near > 0 else 1.0
 
 
 def _known(values: Table) -> Table:
@@ -178,11 +190,13 @@ def _stands_out(item: Slow, steady: Table) -> bool:
     if len(steady) < 5:
         return True
     middles = _medians(steady[:, item.first : item.end])
+    wanted = DEVIATION + 0.3 * max(math.log2(len(steady) / 8), 0.0)
     if item.began or item.ended:  # what a rank always was does not count
         middles = middles - _medians(numpy.concatenate([steady[:, : item.first], steady[:, item.end :]], axis=1))
+    else:
+        wanted += ALWAYS
     middle = float(numpy.nanmedian(middles))
     spread = max(float(numpy.nanmedian(numpy.abs(middles - middle))), 0.01)
-    wanted = DEVIATION + 0.3 * max(math.log2(len(steady) / 8), 0.0)
     return bool(0.6745 * (middles[item.row] - middle) / spread >= wanted)
 
 
