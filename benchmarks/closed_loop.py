@@ -54,7 +54,7 @@ ENTRIES = [
     Entry("dead-rank", "host/process-killed", 3, values=QUICK),
     Entry("slow-gpu", "performance/straggler", 2, values={"ratio": 1.6}),
     Entry("slow-host", "host/cpu-contention", 1, ranks=2),
-    Entry("slow-data", "data/loader-bottleneck", 3),
+    Entry("slow-data", "data/loader-bottleneck", 3, values={"read_ms": 60.0}),
     Entry("imbalance", "performance/imbalance"),
     Entry("loader-worker-death", "data/worker-killed"),
     Entry("shared-memory", "memory/shm-exhausted"),
