@@ -33,15 +33,31 @@ BASE64_LINE = re.compile(
 
 
 class Rule(object):
-    """One kind of value. `index` is its place in the list of rules."""
+    """One kind of value. Its regex is compiled when a line first needs it: nearly all never do."""
 
-    def __init__(self, spec):
-        flags = re.IGNORECASE if spec.get("ignore_case") else 0
+    def __init__(self, spec, key="regex"):
         self.kind = spec["kind"]
         self.anchors = [anchor.encode("utf-8") for anchor in spec["anchors"]]
-        self.regex = re.compile(spec["regex"].encode("utf-8"), flags)
-        unless = spec.get("unless")
-        self.unless = re.compile(unless.encode("utf-8")) if unless else None
+        self._texts = spec[key], spec.get("unless")
+        self._flags = re.IGNORECASE if spec.get("ignore_case") else 0
+        self._compiled = None
+
+    @property
+    def regex(self):
+        """What it looks for; group `s` is the value."""
+        return self._both()[0]
+
+    @property
+    def unless(self):
+        """What the value looks like when it is none, or None."""
+        return self._both()[1]
+
+    def _both(self):
+        if self._compiled is None:
+            regex, unless = self._texts
+            unless = re.compile(unless.encode("utf-8")) if unless else None
+            self._compiled = re.compile(regex.encode("utf-8"), self._flags), unless
+        return self._compiled
 
 
 def word_rule(kind, words):
@@ -66,8 +82,8 @@ class Redactor(object):
     def __init__(self, spec, key, words=None, hosts=False):
         self.key, self.counts = key, {}
         self.rules = rules_of(spec, words or {}, hosts)
-        self.starts = [(_Start(one, "begin"), one) for one in spec["blocks"]]
-        self.starts += [(_Start(one, "first"), one) for one in spec["pairs"]]
+        self.starts = [(Rule(one, "begin"), one) for one in spec["blocks"]]
+        self.starts += [(Rule(one, "first"), one) for one in spec["pairs"]]
         kinds = sorted({rule.kind for rule in self.rules} | {one["kind"] for one in spec["blocks"]})
         self.done = re.compile(("(?:%s)-[0-9a-f]{8}" % "|".join(map(re.escape, kinds))).encode("utf-8"))
         self.by_anchor = {}
@@ -194,9 +210,8 @@ class Redactor(object):
         return at
 
     def _second(self, line):
-        rule = _Start(self.state, "second")
+        rule = Rule(self.state, "second")
         self.state = None
-        rule.kind, rule.unless = "secret", None
         return self.line(rule.regex.sub(lambda match: self._replaced(rule, match, False), line))
 
     def _inner(self, line):
@@ -212,14 +227,6 @@ class Redactor(object):
             return line
         self.counts[state["kind"]] = self.counts.get(state["kind"], 0) + 1
         return self.token(state["kind"], value)
-
-
-class _Start(object):
-    """The line that opens a block or a pair."""
-
-    def __init__(self, spec, key):
-        self.anchors = [anchor.encode("utf-8") for anchor in spec["anchors"]]
-        self.regex = re.compile(spec[key].encode("utf-8"))
 
 
 def cut(data):
