@@ -117,6 +117,7 @@ def test_a_killed_node_leaves_a_readable_beginning(
     modules = {
         f"c{number}": module(f"c{number}", f"time.sleep({number / 5}); run.text('x', 'y')") for number in range(6)
     }
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what a hard kill leaves is removed with it
     app = packed(monkeypatch, tmp_path, modules)
     with subprocess.Popen(command(app, 8), stdout=subprocess.PIPE) as process:
         time.sleep(delay)
