@@ -32,8 +32,8 @@ class Candidate(Record, frozen=True, kw_only=True):
 def find(incident: Incident, causes: Mapping[str, Cause], walked: Sequence[Walk]) -> list[Candidate]:
     """All candidates, in order of their cause's id."""
     by_cause: dict[str, list[int]] = {}
-    for index in _roots(incident):
-        by_cause.setdefault(incident.signals[index].signal.signature.cause or "", []).append(index)
+    for name, index in _roots(incident):
+        by_cause.setdefault(name, []).append(index)
     by_walk: dict[str, list[Walk]] = {}
     for walk in walked:
         if walk.leaf.cause is not None and not _explained_away(incident, walk.leaf.cause):
@@ -55,16 +55,21 @@ def _open(item: Placed) -> bool:
     return item.rule is None and not item.effect_of
 
 
-def _roots(incident: Incident) -> Iterable[int]:
+def _roots(incident: Incident) -> Iterable[tuple[str, int]]:
+    """Cause and index of each root cause; one that a conclusion replaces speaks for the cause of that conclusion."""
     roots = [
         (index, item)
         for index, item in enumerate(incident.signals)
         if _open(item) and item.signal.signature.role == "root-cause" and item.signal.signature.cause
     ]
-    replaced = {(name, *_place(item)) for _, item in roots for name in item.signal.signature.suppresses}
+    replaced = {
+        (name, *_place(item)): item.signal.signature.cause
+        for _, item in roots
+        for name in item.signal.signature.suppresses
+    }
     for index, item in roots:
-        if (item.signal.signature.id, *_place(item)) not in replaced:
-            yield index
+        signature = item.signal.signature
+        yield replaced.get((signature.id, *_place(item))) or signature.cause or "", index
 
 
 def _place(item: Placed) -> tuple[str, int | None, str | None]:
