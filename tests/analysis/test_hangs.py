@@ -302,3 +302,32 @@ def test_what_is_cited_stands_at_the_line() -> None:
     ]
     for fact in hangs.derive(incident(signals=signals)):
         assert fact.where.line is None or fact.text.startswith("line of ")
+
+
+def test_of_ranks_locked_by_order_the_fewer_went_against_it() -> None:
+    """Three ranks wait in the first group, one in the second: it took them in the other order."""
+    dumps = {}
+    for rank in range(4):
+        first, second = (("a", 5), ("b", 4)) if rank != 2 else (("b", 5), ("a", 4))
+        dumps[rank] = {
+            "version": "2.10",
+            "pg_config": {name: {"name": name, "desc": name, "ranks": "[0, 1, 2, 3]"} for name in ("a", "b")},
+            "pg_status": {
+                str("ab".index(name)): {
+                    "last_enqueued_collective": issued,
+                    "last_started_collective": -1,
+                    "last_completed_collective": 4,
+                }
+                for name, issued in (first, second)
+            },
+            "entries": [
+                {
+                    "record_id": 9, "pg_id": "ab".index(first[0]), "process_group": [first[0], first[0]],
+                    "collective_seq_id": 5, "p2p_seq_id": 0, "op_id": 9, "profiling_name": "nccl:all_reduce",
+                    "time_created_ns": 1_700_000_000_000_000_000, "input_sizes": [[8]], "output_sizes": [[8]],
+                    "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": "scheduled", "retired": False,
+                    "is_p2p": False,
+                }
+            ],
+        }  # fmt: skip
+    assert culprits(told(dumps)) == {2: "order-inversion"}

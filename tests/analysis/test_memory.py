@@ -163,3 +163,26 @@ def test_growth_makes_a_leak() -> None:
 
 def test_memory_that_goes_up_and_down_does_not_grow() -> None:
     assert list(memory.derive(incident(steps_file([(10 + at % 7) * GIB for at in range(80)])))) == []
+
+
+def test_one_large_request_after_level_steps_is_a_spike() -> None:
+    message = new("30.00 GiB", "20.00 GiB", "60.00 GiB", "59.00 GiB", "90.00 MiB")
+    assert named(told(message, 0, steps_file([50 * GIB] * 40, 0)), "oom.verdict") == ["spike"]
+
+
+def test_the_message_of_the_only_process_need_not_name_its_rank() -> None:
+    message = new("30.00 GiB", "20.00 GiB", "60.00 GiB", "59.00 GiB", "90.00 MiB")
+    assert named(told(message, None, steps_file([50 * GIB] * 40, 0)), "oom.verdict") == ["spike"]
+    two = steps_file([50 * GIB] * 40, 0) + steps_file([50 * GIB] * 40, 1)
+    assert named(told(message, None, two), "oom.verdict") == ["capacity"]
+
+
+@pytest.mark.parametrize("count", [0, 3, 12])
+def test_too_few_steps_do_not_make_a_spike(count: int) -> None:
+    message = new("30.00 GiB", "20.00 GiB", "60.00 GiB", "59.00 GiB", "90.00 MiB")
+    assert named(told(message, 0, steps_file([50 * GIB] * count, 0)), "oom.verdict") == ["capacity"]
+
+
+def test_a_small_request_after_level_steps_is_no_spike() -> None:
+    message = new("2.00 GiB", "1.00 GiB", "79.00 GiB", "76.00 GiB", "500.00 MiB")
+    assert named(told(message, 0, steps_file([70 * GIB] * 40, 0)), "oom.verdict") == ["capacity"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,12 +43,17 @@ for step in range(5):
 """
 
 
-def run(script: str, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+PYTHON = os.environ.get("TRIAGE_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else "")
+
+
+def run(
+    script: str, tmp_path: Path, python: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess[str]:
     folder = tmp_path / "recording"
     base = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | environment
     everything = base | additions(folder, base)
     return subprocess.run(
-        [sys.executable, "-c", script], env=everything, cwd=tmp_path, capture_output=True, text=True, check=False
+        [python, "-c", script], env=everything, cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
 
@@ -69,6 +75,16 @@ def test_steps_are_recorded_without_a_change_to_the_code(tmp_path: Path) -> None
     assert [row["step"] for row in found] == [0, 1, 2, 3, 4]
     assert all({"step_ms", "bwd_ms", "opt_ms", "gc_ms"} <= row.keys() for row in found[1:])
     assert all(row["fwd_ms"] >= 2 for row in found[1:])
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+def test_other_pythons(version: str, tmp_path: Path) -> None:
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip(f"no Python {version} here")
+    stand_in(tmp_path)
+    done = run(TRAINING, tmp_path, python)
+    assert (done.returncode, done.stderr, len(steps(tmp_path))) == (0, "", 5)
 
 
 def test_a_torch_without_hooks_only_leaves_a_note(tmp_path: Path) -> None:
@@ -96,7 +112,7 @@ def test_the_sites_own_sitecustomize_runs_too(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("ran\n", "")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.skipif(not PYTHON, reason="no Python with torch: install gpu-triage[torch], or set TRIAGE_TORCH_PYTHON")
 def test_with_torch_itself(tmp_path: Path) -> None:
     script = """
 import torch
@@ -106,6 +122,6 @@ for batch in torch.utils.data.DataLoader(torch.zeros(6, 8)):
     layer(batch).sum().backward()
     optimizer.step()
 """
-    done = run(script, tmp_path)
+    done = run(script, tmp_path, PYTHON)
     assert done.returncode == 0, done.stderr
     assert all({"data_ms", "fwd_ms", "bwd_ms", "opt_ms"} <= row.keys() for row in steps(tmp_path)[1:])
