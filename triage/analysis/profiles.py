@@ -1,8 +1,10 @@
 """What bounds a profiled step.
 
-profile.verdict   one a profile (entity rank):
+profile.verdict   one a profile (entity rank, where profiles differ):
                   data-wait | communication | launch | memory-bandwidth | compute | kernel-inefficient
 profile.gain      the highest factor by which the step could get faster were that alone gone; absent for compute
+profile.bound.data_ms, .communication_ms, .launch_ms, .both_ms
+                  the median step with that waiting hidden, or the two largest of them, at least
 Nothing is said when no part is large enough, or when the profile has no work.
 """
 
@@ -11,6 +13,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from msgspec import structs
+
+from triage.analysis._bounds import both, memory, ordered, sentence, utilisation, words
+from triage.model.base import Value
 from triage.model.event import Fact
 from triage.model.incident import Incident
 
@@ -19,6 +25,7 @@ BUSY = 0.6  # below this the kernels do not bound the step
 MOST = 0.5  # of kernel time
 SMALL = 10.0  # us: shorter kernels are mostly start and end
 LIMIT = 1e4
+_WAITS = ("data-wait", "communication", "launch")
 
 
 def derive(incident: Incident) -> Iterator[Fact]:
@@ -27,11 +34,13 @@ def derive(incident: Incident) -> Iterator[Fact]:
     for fact in incident.facts:
         if fact.name.startswith("profile."):
             profiles[fact.where.file, fact.entity.get("rank")][fact.name.removeprefix("profile.")] = fact
-    for facts in profiles.values():
-        yield from _judged(facts)
+    judged = [list(_judged(incident, facts)) for facts in profiles.values()]
+    verdicts = {fact.value for facts in judged for fact in facts if fact.name == "profile.verdict"}
+    for facts in judged:  # what holds for all that were profiled singles none of them out
+        yield from (facts if len(verdicts) > 1 else [structs.replace(fact, entity={}) for fact in facts])
 
 
-def _judged(facts: dict[str, Fact]) -> Iterator[Fact]:
+def _judged(incident: Incident, facts: dict[str, Fact]) -> Iterator[Fact]:
     shares = {name: float(fact.value) for name, fact in facts.items()
               if isinstance(fact.value, (int, float)) and not isinstance(fact.value, bool)}  # fmt: skip
     if "busy" not in shares:
@@ -40,16 +49,35 @@ def _judged(facts: dict[str, Fact]) -> Iterator[Fact]:
     if not kind:
         return
     origin = facts["busy"]
-    entity = dict(origin.entity)
-    yield Fact(
-        name="profile.verdict", value=kind, where=origin.where, entity=entity, text=why, evidence=(origin.where,)
-    )
+    parts = ordered(_parts(shares))
+    works = shares.get("compute")
+    memory_full = memory(incident)
+    why = sentence(words(parts, shares.get("step_ms")) if parts and kind in _WAITS else why,
+                   utilisation(incident, works if kind != "compute" else None), memory_full)  # fmt: skip
+    yield _fact(origin, "profile.verdict", kind, why)
     if kind != "compute":
         gain = min(1 / max(1 - share, 1e-4), LIMIT)
-        places = (origin.where,)
-        yield Fact(
-            name="profile.gain", value=round(gain, 2), where=origin.where, entity=entity, text=why, evidence=places
-        )
+        yield _fact(origin, "profile.gain", round(gain, 2), why)
+    if (step_ms := shares.get("step_ms")) is not None and parts:
+        for part in parts:
+            yield _fact(origin, f"profile.bound.{part.name}_ms", round(step_ms * (1 - part.share), 3), why)
+        if len(parts) > 1:
+            yield _fact(origin, "profile.bound.both_ms", round(step_ms * both(parts), 3), why)
+
+
+def _fact(origin: Fact, name: str, value: Value, text: str) -> Fact:
+    where = origin.where
+    return Fact(name=name, value=value, where=where, entity=dict(origin.entity), text=text, evidence=(where,))
+
+
+def _parts(shares: dict[str, float]) -> dict[str, float]:
+    """What the step waits for; these times do not overlap."""
+    data = shares.get("data_wait", 0.0) + shares.get("host_silent", 0.0)
+    return {
+        "data": data,
+        "communication": shares.get("communication_exposed", 0.0),
+        "launch": shares.get("launch_wait", 0.0),
+    }
 
 
 def _waits(shares: dict[str, float]) -> tuple[str, float, str] | None:

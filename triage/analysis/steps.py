@@ -3,6 +3,8 @@
 steps.change        ratio of the median step time after a lasting change to the one before; above 1 is slower
 steps.change_step   the step at which it changed; both carry the log's rank when all its lines are of one
 steps.data_share    part of the step that ranks spend on input, 0 to 1: over the ranks the median, of two the smaller
+steps.communication_share   the same for communication that nothing overlaps: of the rank that waits least in it
+steps.bound.data_ms, steps.bound.communication_ms, steps.bound.both_ms   the median step with that hidden, at least
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from triage.analysis._bounds import both, epoch, memory, ordered, sentence, utilisation, words
 from triage.analysis._series import WARMUP, Series, number, series, step_ms
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
@@ -51,7 +54,9 @@ def derive(incident: Incident) -> Iterator[Fact]:
         for name, value in (("steps.change", round(worst.ratio, 4)), ("steps.change_step", worst.step)):
             yield Fact(name=name, value=value, where=worst.where, text=text, evidence=(worst.where,))
     ranks = series(incident)
-    yield from _data_share(ranks) if any("data_ms" in one.phases for one in ranks) else _logged_share(incident)
+    yield from _shares(incident, ranks)
+    if not any("data_ms" in one.phases for one in ranks):
+        yield from _logged_share(incident)
 
 
 def curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
@@ -142,20 +147,46 @@ def _logged_share(incident: Incident) -> Iterator[Fact]:
             return
 
 
-def _data_share(ranks: list[Series]) -> Iterator[Fact]:
-    shares = []
+def _shares(incident: Incident, ranks: list[Series]) -> Iterator[Fact]:
+    """Input and exposed communication as parts of the step, and what the step takes at least without them."""
+    told = {"data": _told(ranks, "data_ms"), "communication": _told(ranks, "comm_ms")}
+    shares = {
+        "data": _typical(told["data"]),
+        "communication": min((one[0] for one in told["communication"]), default=0),
+    }
+    whole = [statistics.median(times.values()) for one in ranks if (times := one.settled("step_ms"))]
+    step_ms = statistics.median(whole) if whole else None
+    parts = ordered(shares)
+    text = sentence(words(parts, step_ms), epoch(incident, step_ms, parts), utilisation(incident), memory(incident))
+    for name, places in told.items():
+        if places:
+            _, where, line = max(places, key=lambda item: item[0])
+            own = line or text or f"{name} takes {100 * shares[name]:.0f} % of the step"  # a line is cited as it is
+            yield _fact(f"steps.{name}_share", round(shares[name], 4), where, own)
+    if step_ms is not None and parts:
+        where = ranks[0].where
+        for part in parts:
+            yield _fact(f"steps.bound.{part.name}_ms", round(step_ms * (1 - part.share), 3), where, text)
+        if len(parts) > 1:
+            yield _fact("steps.bound.both_ms", round(step_ms * both(parts), 3), where, text)
+
+
+def _fact(name: str, value: float, where: Where, text: str) -> Fact:
+    return Fact(name=name, value=value, where=where, text=text, evidence=(where,))
+
+
+def _typical(shares: list[tuple[float, Where, str]]) -> float:
+    """Of one or two ranks the smaller, else the median; 0 without any."""
+    told = [share for share, _, _ in shares]
+    return min(told, default=0.0) if len(told) < 3 else statistics.median(told)
+
+
+def _told(ranks: list[Series], phase: str) -> list[tuple[float, Where, str]]:
+    """The median share of a phase in the step of each rank, with the place and the line that tell it."""
+    shares: list[tuple[float, Where, str]] = []
     for one in ranks:
-        data, whole = one.settled("data_ms"), one.settled("step_ms")
-        told = [data[step] / whole[step] for step in data if whole.get(step, 0) > 0 and not math.isnan(data[step])]
+        part, whole = one.settled(phase), one.settled("step_ms")
+        told = [part[step] / whole[step] for step in part if whole.get(step, 0) > 0 and not math.isnan(part[step])]
         if len(told) >= FEW:
             shares.append((min(statistics.median(told), 1.0), one.where, one.text))
-    if not shares:
-        return
-    value = (
-        min(shares, key=lambda item: item[0])[0]
-        if len(shares) < 3
-        else statistics.median(share for share, _, _ in shares)
-    )
-    where, line = max(shares, key=lambda item: item[0])[1:]
-    text = line or f"input takes {100 * value:.0f} % of the step"
-    yield Fact(name="steps.data_share", value=round(value, 4), where=where, text=text, evidence=(where,))
+    return shares

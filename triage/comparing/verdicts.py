@@ -10,6 +10,7 @@ from triage.comparing.settings import WORK
 from triage.model.comparison import Change, Comparison, Errors, Move, Moved, Result
 
 ERRORS = 20  # signatures told
+UNEXPLAINED = 0.05  # of the step before
 PHASES = ("data_ms", "fwd_ms", "bwd_ms", "comm_ms", "opt_ms", "gc_ms", "ckpt_ms", "host_ms")
 # Whose settings come from the same kind of place on both sides: a name that is missing on one is unset there.
 _LISTED = {"environment": ("environment", "nccl"), "setting": ("arguments", "command"), "version": ("packages",)}
@@ -209,6 +210,21 @@ def _notes(before: Run, after: Run, changes: list[Change], moves: list[Moved]) -
         yield "nothing changed as far as both sides tell"
     if not before.settings or not after.settings:
         yield "what the runs were made of is not told: a bundle by `triage collect` holds versions and environment"
+    yield from _unexplained(moves)
     deciding = _deciding(moves)
     if deciding is not None and deciding.result == "no difference" and deciding.high is not None:
         yield f"a change beyond {100 * ((deciding.high or 1) - 1):+.1f} % would have been seen"
+
+
+def _unexplained(moves: list[Moved]) -> Iterator[str]:
+    """Steps that gained more than what they wait for shrank by: the work itself changed too."""
+    known = {move.name: move for move in moves if move.unit == "ms"}
+    step, waits = known.get("step time"), [known[name] for name in ("data", "comm") if name in known]
+    if step is None or step.result != "better" or not waits:
+        return
+    saved, explained = step.before - step.after, sum(max(wait.before - wait.after, 0.0) for wait in waits)
+    if explained > 0 and saved - explained >= UNEXPLAINED * step.before:
+        yield (
+            f"steps take {saved:.0f} ms less, of which shorter waiting for input and communication explains "
+            f"{explained:.0f} ms: more than one thing changed"
+        )
