@@ -13,7 +13,7 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto --dist loadfile
 
 golden:
 	$(PYTHON) -m pytest tests/test_incidents.py tests/test_readme.py tests/report/test_postmortem.py --update-golden
