@@ -105,6 +105,42 @@ def test_a_process_without_torch_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "recording").exists()
 
 
+DISTRIBUTED = """
+class Inner:
+    count = 0
+    def _dump_fr_trace(self, includeCollectives=True): return b"dump %d" % self.count
+inner = Inner()
+_C = types.SimpleNamespace(_distributed_c10d=inner)
+yes, gloo = lambda: True, lambda: "gloo"
+distributed = types.SimpleNamespace(is_available=yes, is_initialized=yes, get_backend=gloo)
+sys.modules["torch.distributed"] = distributed
+"""
+STALL = """
+import os, time, torch
+path = os.path.join(os.environ["TRIAGE_RECORD_DIR"], "fr.rank0.pkl")
+end = time.monotonic() + 20
+while not os.path.exists(path) and time.monotonic() < end:
+    time.sleep(0.02)
+time.sleep(0.2)
+print(open(path, "rb").read())
+torch.inner.count += 1   # a failing collective moves once
+time.sleep(0.5)
+print(os.path.exists(path))
+end = time.monotonic() + 20
+while os.path.exists(path) and time.monotonic() < end:
+    torch.inner.count += 1
+    time.sleep(0.06)
+print(os.path.exists(path))
+"""
+
+
+def test_a_stall_leaves_a_dump_and_takes_it_back_when_training_goes_on(tmp_path: Path) -> None:
+    stand_in(tmp_path, TORCH + DISTRIBUTED)
+    done = run(STALL, tmp_path, RANK="0", TRIAGE_STALL_S="0.4")
+    assert done.stdout.splitlines() == ["b'dump 0'", "True", "False"], done.stderr
+    assert "steps go on" in (tmp_path / "recording" / "recorder.rank0.log").read_text()
+
+
 def test_the_sites_own_sitecustomize_runs_too(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import os; os.environ['OWN'] = 'ran'")

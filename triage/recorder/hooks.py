@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # Python 3.8 cannot subscript these when it runs
 STALL_S = 60.0  # no step for so long, and for STALL_STEPS of the usual ones: dump what the collectives are doing
 STALL_STEPS = 20
 GOES_ON = 3  # looks that find something moved before a stall counts as over: a failing collective moves once
-DUMPS = 3  # stalls told in one process
 HISTORY = 100_000  # allocator events kept for the snapshot of an out-of-memory error, without call stacks
 _ACTIVE: list[Hooks] = []
 
@@ -158,9 +157,10 @@ class Hooks:
 
         def hook(kind: Any, value: Any, trace: Any) -> None:
             try:
-                if not os.path.exists(self._path("fr", "pkl")):  # that of the stall shows more
-                    self._dump_collectives()
-                self.recorder.close()
+                if os.getpid() == self.recorder.pid:
+                    if not os.path.exists(self._path("fr", "pkl")):  # that of the stall shows more
+                        self._dump_collectives()
+                    self.recorder.close()
             except Exception as error:  # the recorder's hooks may
                 self.fault("excepthook", error)
             before(kind, value, trace)
@@ -259,21 +259,23 @@ class Hooks:
     # -- stalls --
 
     def _watch(self) -> None:
-        """A thread: when nothing moves for long, keep dumps and stacks; when it goes on after all, drop them."""
-        limit, told, stalled = float(os.environ.get("TRIAGE_STALL_S") or STALL_S), 0, False
-        last, since, moves = self._progress(), time.monotonic(), 0
-        while told < DUMPS:
+        """A thread: when nothing moves for long, keep dumps and stacks; when it goes on after all, drop them.
+
+        Each stall that was none doubles the patience.
+        """
+        limit, stalled, moves = float(os.environ.get("TRIAGE_STALL_S") or STALL_S), False, 0
+        last, since = self._progress(), time.monotonic()
+        while True:
             time.sleep(min(limit / 4, 5.0))
             try:
                 now = self._progress()
                 if now != last:
-                    moves += 1
+                    last, since, moves = now, time.monotonic(), moves + 1
                     if stalled and moves >= GOES_ON:
                         self._drop()
-                        stalled = False
-                    last, since = now, time.monotonic()
+                        stalled, limit = False, 2 * limit
                 if not stalled and _grouped() and time.monotonic() - since > self._patience(limit):
-                    told, stalled, moves = told + 1, True, 0
+                    stalled, moves = True, 0
                     self._keep(time.monotonic() - since)
             except Exception as error:  # the recorder's hooks may
                 self.fault("watch", error)
@@ -310,7 +312,12 @@ class Hooks:
         inner = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
         dump = getattr(inner, "_dump_fr_trace", None) if _backend() != "nccl" else None
         dump = dump or getattr(inner, "_dump_nccl_trace", None)
-        return bytes(dump(includeCollectives=whole)) if dump is not None else b""
+        if dump is None:
+            return b""
+        try:
+            return bytes(dump(includeCollectives=whole))
+        except TypeError:  # before 2.4 it took no arguments
+            return bytes(dump())
 
     def _path(self, stem: str, suffix: str) -> str:
         os.makedirs(self.recorder.folder, exist_ok=True)

@@ -49,9 +49,8 @@ def _site() -> None:
 def _note(text: str) -> None:
     """Why the recorder is not there, beside the recording."""
     path = os.path.join(os.environ["TRIAGE_RECORD_DIR"], "recorder.log")
-    with contextlib.suppress(OSError):
-        with open(path, "a", encoding="utf-8") as log:
-            log.write(text + "\n")
+    with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as log:
+        log.write(text + "\n")
 
 
 if os.environ.get("TRIAGE_RECORD_DIR"):
