@@ -83,6 +83,23 @@ def test_its_own_errors_never_leave_it(tmp_path: Path) -> None:
     assert "recording stops" in (tmp_path / "recorder.rank0.log").read_text()
 
 
+def test_a_killed_process_has_written_its_steps(tmp_path: Path) -> None:
+    script = f"""
+import os, time
+from triage.recorder import StepRecorder
+recorder = StepRecorder({str(tmp_path)!r}, rank=0)
+for _ in range(4):
+    recorder.begin("fwd")
+    time.sleep(0.3)
+    recorder.end("fwd")
+    recorder.step()
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False)
+    assert done.returncode == -9
+    assert [row["step"] for row in rows(tmp_path)[1:]][:3] == [0, 1, 2]
+
+
 class Event:
     """An event of a GPU that has failed."""
 

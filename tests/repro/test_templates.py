@@ -127,6 +127,12 @@ def test_playbooks_name_templates(path: Path) -> None:
     assert {leaf["repro"] for leaf in leaves if leaf.get("repro")} <= set(NAMES)
 
 
+def test_a_rank_of_a_larger_job_is_told() -> None:
+    text = build("slow-gpu", "gpu/slow", Found(values={"culprit": 30}, ranks=64))
+    assert "CULPRIT = 6 " in text["repro.py"]
+    assert "rank 30 of a larger job" in text["README.md"]
+
+
 def test_the_other_call_differs() -> None:
     text = build(
         "other-operation", "collective/mismatch", Found(values={"operation": "all_reduce", "other": "all_reduce"})

@@ -62,7 +62,9 @@ def _values(spec: Template, found: Found, ranks: int) -> tuple[dict[str, Scalar]
     for name, param in spec.params.items():
         told = _fit(param, found.values.get(name), ranks)
         values[name] = told if told is not None else _fit(param, param.default, ranks)
-        rows.append(Row(name=name, value=str(values[name]), origin=_origin(told), means=param.means))
+        moved = param.type == "rank" and told is not None and told != found.values[name]
+        origin = f"evidence: rank {found.values[name]} of a larger job" if moved else _origin(told)
+        rows.append(Row(name=name, value=str(values[name]), origin=origin, means=param.means))
     if "other" in values and values["other"] == values.get("operation"):
         values["other"] = next(each for each in spec.params["other"].choices if each != values["operation"])
     if "other_numel" in values and values["other_numel"] == values["numel"]:
