@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from triage import analysis, content
 from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
@@ -26,7 +28,9 @@ from triage.reasoning.walking import walks
 from triage.report.contract import assemble
 from triage.report.excerpts import cited, excerpts
 from triage.report.pictures import draw
+from triage.repro.evidence import template
 
+LISTING_BYTES = 64 << 20  # a table of jobs, pods or GPUs is smaller; a log that looks like one may be far larger
 DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
 
 
@@ -73,7 +77,7 @@ def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
     gaps: list[Gap] = []
     for file in evidence.files:
         for source in file.sources:
-            if hasattr(parser(source), "facts"):
+            if _read_whole(file, source):
                 try:
                     facts += _facts(evidence, file, source)
                 except Exception as error:  # one of the four places that may: one file must not end the analysis
@@ -81,6 +85,12 @@ def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
                         Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])
                     )
     return facts, gaps
+
+
+def _read_whole(file: File, source: str) -> bool:
+    """Documents are; of a source that is read by line, only what is no larger than a listing or a status can be."""
+    module = parser(source)
+    return hasattr(module, "facts") and (file.size <= LISTING_BYTES or not hasattr(module, "parse"))
 
 
 def _facts(evidence: Evidence, file: File, source: str) -> list[Fact]:
@@ -97,5 +107,8 @@ def view(paths: Sequence[str]) -> View:
 def reason(incident: Incident) -> Report:
     """An incident to the report."""
     walked = walks(loading.playbooks(), View(incident, catalogue()))
-    ranked = hypotheses.rank(incident, loading.causes(), walked)
+    ranked = [
+        msgspec.structs.replace(each, repro=template(incident, each))
+        for each in hypotheses.rank(incident, loading.causes(), walked)
+    ]
     return assemble(incident, ranked, verdict.verdict(incident, ranked), content.digest())
