@@ -102,7 +102,7 @@ def _template(cause: str, found: Found, named: str | None) -> str:
     known = list(loading.causes())
     if cause not in known:
         raise UsageError(f"{cause}: no such cause{content.nearest(cause, known)}")
-    name = named if named and not found.kind else spec.of_cause(cause, found.kind)
+    name = named or spec.of_cause(cause, found.kind)
     if name is None:
         raise UsageError(f"{cause}: no reproduction, since {spec.why_not(cause)}")
     return name

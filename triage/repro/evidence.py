@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from triage.model.base import Scalar, Value
 from triage.model.incident import Incident
 from triage.model.report import Hypothesis
+from triage.repro.spec import of_cause
 
 MIB = 1 << 20
 MOST_ENVIRONMENT = 40
@@ -55,6 +56,12 @@ def found(incident: Incident, hypothesis: Hypothesis) -> Found:
         alloc_conf=_alloc_conf(incident, facts),
         kind=_kind(incident, hypothesis, facts),
     )
+
+
+def template(incident: Incident, hypothesis: Hypothesis) -> str | None:
+    """Name of the reproduction of a hypothesis: what the evidence chooses, the playbook names, or the cause has."""
+    chosen = _kind(incident, hypothesis, _facts(incident, hypothesis))
+    return (not chosen and hypothesis.repro) or of_cause(hypothesis.cause, chosen)
 
 
 def _facts(incident: Incident, hypothesis: Hypothesis) -> dict[str, Value]:
