@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.analysis.build import facts, named
-from triage.parsers import kineto
+from triage.parsers import _profile, kineto
 
 
 def kernel(name: str, start: float, length: float) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_compressed_data() -> None:
     ],
 )
 def test_kinds_of_kernels(name: str, kind: str) -> None:
-    assert kineto.kernel_kind(name) == kind
+    assert _profile.kernel_kind(name) == kind
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_kinds_of_kernels(name: str, kind: str) -> None:
     ],
 )
 def test_spans(one: list[Any], two: list[Any], both: list[Any], rest: list[Any]) -> None:
-    assert kineto.overlap(one, two) == both
-    assert kineto.without(one, two) == rest
+    assert _profile.overlap(one, two) == both
+    assert _profile.without(one, two) == rest
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,18 @@ BUSY = 0.6  # below this the kernels do not bound the step
 MOST = 0.5  # of kernel time
 SMALL = 10.0  # us: shorter kernels are mostly start and end
 LIMIT = 1e4
+NEAR_PEAK = 0.6  # of what the part of the GPU can do: from here on it bounds the kernel
 _WAITS = ("data-wait", "communication", "launch")
 
 
 def derive(incident: Incident) -> Iterator[Fact]:
     """The verdict of each profile."""
-    profiles: dict[tuple[str, object], dict[str, Fact]] = defaultdict(dict)
+    profiles: dict[tuple[str, object, object], dict[str, Fact]] = defaultdict(dict)
     for fact in incident.facts:
         if fact.name.startswith("profile."):
-            profiles[fact.where.file, fact.entity.get("rank")][fact.name.removeprefix("profile.")] = fact
+            place = (fact.where.file, fact.entity.get("rank"), fact.entity.get("gpu"))
+            profiles[place][fact.name.removeprefix("profile.")] = fact
+    yield from _counted(incident)
     judged = [list(_judged(incident, facts)) for facts in profiles.values()]
     verdicts = {fact.value for facts in judged for fact in facts if fact.name == "profile.verdict"}
     for facts in judged:  # what holds for all that were profiled singles none of them out
@@ -63,6 +66,24 @@ def _judged(incident: Incident, facts: dict[str, Fact]) -> Iterator[Fact]:
             yield _fact(origin, f"profile.bound.{part.name}_ms", round(step_ms * (1 - part.share), 3), why)
         if len(parts) > 1:
             yield _fact(origin, "profile.bound.both_ms", round(step_ms * both(parts), 3), why)
+
+
+def _counted(incident: Incident) -> Iterator[Fact]:
+    """What bounds kernels whose counters were read one by one: whatever comes near to its peak, or nothing does."""
+    files: dict[str, dict[str, Fact]] = defaultdict(dict)
+    for fact in incident.facts:
+        if fact.name in ("ncu.compute", "ncu.memory"):
+            files[fact.where.file][fact.name] = fact
+    for facts in files.values():
+        if len(facts) < 2:
+            continue
+        compute, memory_ = (float(facts[name].value) for name in ("ncu.compute", "ncu.memory"))  # type: ignore[arg-type]
+        kind = "kernel-inefficient" if max(compute, memory_) < NEAR_PEAK else "compute"
+        kind = "memory-bandwidth" if kind == "compute" and memory_ > compute else kind
+        why = (
+            f"kernels reach {100 * compute:.0f} % of the peak of arithmetic and {100 * memory_:.0f} % of that of memory"
+        )
+        yield _fact(facts["ncu.compute"], "profile.verdict", kind, why)
 
 
 def _fact(origin: Fact, name: str, value: Value, text: str) -> Fact:
