@@ -18,7 +18,7 @@ from triage.model.event import Mark
 FILE, ALL, LEAST = 4_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
 _REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
 _SHARES = {"init": FILE, "env": 500}  # read in full up to here
-_LATER = 24  # marks of such a kind read in a chunk once the file gave its share
+_LATER = 6  # marks of such a kind read in a chunk once the file gave its share
 _RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
 
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})

@@ -36,7 +36,7 @@ _OOM_END = re.compile(r"ALLOC_CONF|max_split_size_mb|environment-variables|to av
 _WRAPPED = 14  # lines over which a narrow terminal breaks an out-of-memory message
 
 # Variables count where they are set or listed, not where an error message advises to set one.
-_SETS = r"(?:^(?:\d{1,5}: {1,2}|\[[^\]\n]{1,40}\]:? ?)?|export |declare -x |\$ |# |\+ |-x |-e |--env[ =]|setenv )"
+_SETS = r"(?:^|\d: {1,2}|\]: ?|\] |export |declare -x |\$ |# |\+ |-x |-e |--env[ =]|setenv )"
 _NAMES = r"(?:NCCL|TORCH_NCCL|TORCH|CUDA|PYTORCH|GLOO|FI|UCX|OMP|HSA|RCCL)"
 MARKS = (
     ("start", r"Setting OMP_NUM_THREADS environment variable for each process"),
