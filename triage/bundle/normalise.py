@@ -19,6 +19,7 @@ _ESCAPES = re.compile(
     rb"|\x1b"
 )
 _BLOTTED = re.compile(rb"[^\n\r\x08]\x08")
+_LF = ord("\n")
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -91,10 +92,22 @@ def _plain(data: bytes) -> bytes:
     if b"\x08" in data:  # progress bars of old: a run of backspaces goes back to the start; a single one overprints
         data = _BLOTTED.sub(b"", re.sub(rb"\x08{3,}", b"\r", data)).replace(b"\x08", b"")
     if b"\r" in data:
-        while b"\r\r" in data:
-            data = data.replace(b"\r\r", b"\r")
-        data = data.replace(b"\r\n", b"\n").replace(b"\n\r", b"\n").removeprefix(b"\r")
+        data = _single(data)
     return _utf8(data)
+
+
+def _single(data: bytes) -> bytes:
+    """Of CRs in a row one is left, none beside a line feed or at the start. (To search for pairs takes ten times as long.)"""
+    pieces = data.split(b"\r")
+    parts = [pieces[0]]
+    for piece in pieces[1:]:
+        if piece:
+            if piece[0] != _LF and parts[-1] and parts[-1][-1] != _LF:
+                parts.append(b"\r")
+            parts.append(piece)
+    if not pieces[-1] and parts[-1] and parts[-1][-1] != _LF:
+        parts.append(b"\r")
+    return b"".join(parts)
 
 
 def _utf8(data: bytes) -> bytes:

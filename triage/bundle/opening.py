@@ -15,7 +15,7 @@ from triage.bundle.compression import Inflation
 from triage.bundle.gathering import Gathering, Item, Recognise
 from triage.bundle.limits import Limits
 from triage.bundle.reading import chunks, recoded
-from triage.bundle.workers import Unpickler
+from triage.bundle.workers import Unpicklers
 from triage.model.bundle import Chunk, File, Gap
 
 DOCUMENT = 1 << 30  # bytes of a whole document that are read when the caller names no bound
@@ -52,7 +52,7 @@ class Evidence:
     def __init__(self, gathering: Gathering) -> None:
         self._gathering = gathering
         self._items = {item.file.path: item for item in gathering.items}
-        self._unpickler, self._lock = Unpickler(), threading.Lock()
+        self._unpicklers, self._lock = Unpicklers(), threading.Lock()
         self._gaps = gathering.gaps.found
         self.manifest = self._take_manifest()
         self.files: tuple[File, ...] = tuple(item.file for item in self._items.values())
@@ -71,7 +71,7 @@ class Evidence:
 
     def close(self) -> None:
         """End the unpickling child and give back all that was unpacked."""
-        self._unpickler.close()
+        self._unpicklers.close()
         self._gathering.close()
 
     def chunks(self, file: File) -> Iterator[Chunk]:
@@ -103,7 +103,7 @@ class Evidence:
 
     def unpickle(self, data: bytes) -> Any:
         """The plain data of a pickle, loaded in a limited child. Raises ValueError with the reason."""
-        return self._unpickler.load(data)
+        return self._unpicklers.load(data)
 
     def _open(self, item: Item) -> Inflation:
         return Inflation(item.blob, item.codecs, item.limits)

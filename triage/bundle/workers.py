@@ -6,6 +6,7 @@ loading here would save the child, but memory and time of a hostile pickle can o
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import threading
@@ -101,6 +102,29 @@ class Unpickler:
             except OSError:  # what was left in the buffer has no reader any more
                 continue
         child.wait()
+
+
+class Unpicklers:
+    """Some children that load pickles side by side; each is started when all others are busy."""
+
+    def __init__(self, most: int = 2, bounds: Bounds | None = None) -> None:
+        self._free: queue.LifoQueue[Unpickler] = queue.LifoQueue()
+        self._all = [Unpickler(bounds) for _ in range(most)]
+        for one in self._all:
+            self._free.put(one)
+
+    def load(self, data: bytes) -> Any:
+        """As `Unpickler.load`; waits while all children are busy."""
+        one = self._free.get()
+        try:
+            return one.load(data)
+        finally:
+            self._free.put(one)
+
+    def close(self) -> None:
+        """End the children."""
+        for one in self._all:
+            one.close()
 
 
 def _start(memory: int) -> subprocess.Popen[bytes]:
