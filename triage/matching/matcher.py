@@ -28,7 +28,7 @@ from triage.model.summary import Summary
 __all__ = ["Matched", "cores", "markers", "match", "match_facts"]
 
 SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
-FULL = 2_000  # lines of one signature read in a file before only the ends of each further chunk are
+FULL = 1_200  # lines of one signature read in a file before only the ends of each further chunk are
 ENDS = 2  # lines read of such a signature at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most

@@ -15,7 +15,7 @@ from triage.model.signature import Signature
 
 KEPT = 4_000  # lines kept of one signature at either end of a chunk: a line of each of 4,000 ranks fits
 _SIEVE = 4_096  # bytes of a block in a storm; a few dozen lines
-_STRIDE, _SAMPLE = 262_144, 8_192  # of each stride of a large chunk this much is looked at for frequent marks
+_STRIDE, _SAMPLE = 1 << 20, 8_192  # of each stride of a large chunk this much is looked at for frequent marks
 _OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
 
 
