@@ -50,7 +50,7 @@ def test_frequent_marks_are_kept_apart() -> None:
     data = b"".join(b"step %d\n" % number for number in range(60_000)) + b"card 1 is lost\n"
     assert len(scan.scan(data).hits) == 1
     assert len(scan.scan_often(data, whole=True).hits) == 60_000
-    assert 2 <= len(scan.scan_often(data, whole=False).hits) <= 10
+    assert 1 <= len(scan.scan_often(data, whole=False).hits) <= 10
 
 
 @pytest.mark.parametrize("engine", BOTH)
