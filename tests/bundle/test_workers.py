@@ -128,6 +128,6 @@ def test_evidence_ends_the_child(tmp_path: Path) -> None:
     (tmp_path / "fr_rank0").write_bytes(pickle.dumps({"entries": []}))
     with open_evidence([str(tmp_path)], recognise=lambda head, tail: ("flight_recorder",)) as evidence:
         assert evidence.unpickle(evidence.read(evidence.files[0])) == {"entries": []}
-        child = evidence._unpickler._child
+        child = evidence._unpicklers._all[-1]._child
     assert child is not None
     assert child.returncode is not None

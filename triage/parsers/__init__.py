@@ -4,6 +4,7 @@ A parser module has:
 
     SOURCE: str                       its own name
     recognises(head, tail) -> int     0 no; 1 holds lines of this source; 2 is such a file (both up to 64 KiB)
+    MAGIC: tuple[bytes, ...]          what its binary files begin with: no parser without it is asked about them
     BEFORE, AFTER: int                lines wanted around a hit (0 when absent)
     parse(window) -> Event            text sources: the message at the hit, its continuation lines joined
     MARKS: ((kind, regex), ...)       lines worth sampling (see `Mark`); named groups become its fields
@@ -34,5 +35,6 @@ def parsers() -> dict[str, ModuleType]:
 
 def recognise(head: bytes, tail: bytes) -> tuple[str, ...]:
     """Sources that a file holds, best first; empty when no parser knows it."""
-    scores = {source: module.recognises(head, tail) for source, module in parsers().items()}
+    asked = {source: module for source, module in parsers().items() if head.startswith(getattr(module, "MAGIC", ()))}
+    scores = {source: module.recognises(head, tail) for source, module in (asked or parsers()).items()}
     return tuple(sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)))

@@ -19,6 +19,7 @@ fr.recent           `seq op in-sizes out-sizes dtypes` of the operations around 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -29,6 +30,7 @@ from triage.model.event import Fact, Stamp
 from triage.parsers._documents import Teller, integer, json_value, listing, mapping, rank_of, text
 
 SOURCE = "flight_recorder"
+MAGIC = (b"\x80",)  # a pickle of protocol 2 or later
 GROUPS = 512  # of one rank; Megatron makes about 20
 ENTRIES = 200_000  # records read of one dump; the default buffer holds 2,000
 MEMBERS = 131_072
@@ -59,7 +61,7 @@ def facts(document: Document) -> Iterator[Fact]:
     entries = [entry for entry in listing(dump.get("entries"))[-ENTRIES:] if isinstance(entry, dict)]
     yield teller.fact("fr.version", text(dump.get("version")) or "2.2" if "version" in dump else "2.0")
     yield teller.fact("fr.entries", len(entries))
-    whole = bool(entries) and sorted(integer(e.get("record_id")) or 0 for e in entries) == list(range(len(entries)))
+    whole = bool(entries) and {integer(e.get("record_id")) or 0 for e in entries} == set(range(len(entries)))
     for name, group in _groups(dump, entries).items():
         yield from group.facts(teller.about({"group": name}), whole)
 
@@ -85,14 +87,17 @@ class _Group:
 
     def facts(self, teller: Teller, whole: bool) -> Iterator[Fact]:
         """Counters, then the first operation that is not completed. `whole`: no record was dropped."""
-        pending = [entry for entry in self.entries if not _done(entry)]
-        point = any(_point_to_point(entry) for entry in self.entries)
+        done = [_done(entry) for entry in self.entries]
+        pending = [entry for entry, over in zip(self.entries, done, strict=True) if not over]
+        sequences = [_sequence(entry) for entry in self.entries]
+        finished = [number for number, over in zip(sequences, done, strict=True) if over]
+        point = any(map(_point_to_point, self.entries))
         values: dict[str, Value] = {
             "fr.group.ranks": self.ranks or None,
             "fr.group.desc": self.desc or None,
-            "fr.enqueued": self._count("last_enqueued_collective", self.entries),
+            "fr.enqueued": self._count("last_enqueued_collective", sequences),
             "fr.started": _nothing_is_none(integer(self.status.get("last_started_collective"))),
-            "fr.completed": self._count("last_completed_collective", [e for e in self.entries if _done(e)]),
+            "fr.completed": self._count("last_completed_collective", finished),
             "fr.pending": len(pending),
             "fr.p2p": point or None,
             "fr.recent": _recent(self.entries, pending) or None,
@@ -120,9 +125,9 @@ class _Group:
         }
         yield from teller.some(values)
 
-    def _count(self, key: str, entries: list[dict[Any, Any]]) -> int | None:
+    def _count(self, key: str, sequences: list[int | None]) -> int | None:
         """The group's own counter, or a record's higher number: the watchdog updates its counters late."""
-        numbers = [found for entry in entries if (found := _sequence(entry)) is not None]
+        numbers = [found for found in sequences if found is not None]
         told = integer(self.status.get(key))
         if told is not None and told <= UNSIGNED:
             numbers.append(told)
@@ -157,7 +162,8 @@ def _groups(dump: dict[Any, Any], entries: list[dict[Any, Any]]) -> dict[str, _G
         if name not in groups and len(groups) >= GROUPS:
             continue
         names[str(entry.get("pg_id"))] = name
-        groups.setdefault(name, _Group({"desc": text([*listing(entry.get("process_group")), "", ""][1])}))
+        if name not in groups:
+            groups[name] = _Group({"desc": text([*listing(entry.get("process_group")), "", ""][1])})
         groups[name].entries.append(entry)
     _place_status(mapping(dump.get("pg_status")), names, groups)
     return {name: group for name, group in groups.items() if group.entries or group.status or group.ranks}
@@ -204,14 +210,17 @@ def _ranks(items: list[Any]) -> list[int]:
 
 def _done(entry: dict[Any, Any]) -> bool:
     """Completed; Gloo leaves the state at scheduled and only retires the record."""
-    state = entry.get("state")
-    if state == "completed" or integer(entry.get("time_discovered_completed_ns")):
+    if entry.get("state") == "completed" or entry.get("retired") is True:
         return True
-    return entry.get("retired") is True
+    return bool(integer(entry.get("time_discovered_completed_ns")))
 
 
 def _point_to_point(entry: dict[Any, Any]) -> bool:
-    return entry.get("is_p2p") is True or bool(_PEER.search(text(entry.get("profiling_name"))))
+    told = entry.get("is_p2p")
+    if told is True:
+        return True
+    name = entry.get("profiling_name")
+    return isinstance(name, str) and ("send" in name or "recv" in name) and bool(_PEER.search(name[:400]))
 
 
 def _sequence(entry: dict[Any, Any]) -> int | None:
@@ -249,8 +258,10 @@ def _sizes(entry: dict[Any, Any], key: str) -> str | None:
 def _recent(entries: list[dict[Any, Any]], pending: list[dict[Any, Any]]) -> list[str]:
     """The collectives around the first one that is not completed: enough to compare ranks at one sequence number."""
     ordered = sorted((entry for entry in entries if not _point_to_point(entry)), key=_order)
-    first = min((_order(entry) for entry in pending), default=None)
-    at = next((index for index, entry in enumerate(ordered) if _order(entry) == first), len(ordered))
+    first = min(map(_order, pending), default=None)
+    at = len(ordered) if first is None else bisect_left(ordered, first, key=_order)
+    if at < len(ordered) and _order(ordered[at]) != first:
+        at = len(ordered)
     start = max(min(at - BEFORE_PENDING, len(ordered) - RECENT), 0)
     return [
         " ".join([str(_sequence(e)), _operation(e), _sizes(e, "input_sizes") or "-", _sizes(e, "output_sizes") or "-",

@@ -27,6 +27,7 @@ from triage.model.event import Fact
 from triage.parsers._documents import Teller, integer, json_value, listing, mapping, rank_of, text
 
 SOURCE = "memory_snapshot"
+MAGIC = (b"\x80",)
 BLOCKS = 2_000_000
 ENTRIES = 2_000_000
 TOP = 5

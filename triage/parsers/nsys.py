@@ -21,6 +21,7 @@ from triage.parsers._documents import Teller, rank_of
 from triage.parsers._profile import Profile
 
 SOURCE = "nsys"
+MAGIC = (b"SQLite format 3\0",)
 EVENTS = 4_000_000
 OPERATIONS = 20_000_000  # units of SQLite's work between two looks, times LOOKS: a crafted file ends here
 LOOKS = 200

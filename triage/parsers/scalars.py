@@ -23,6 +23,7 @@ from triage.parsers import _protobuf
 from triage.parsers._documents import Teller, inflated, number
 
 SOURCE = "scalars"
+MAGIC = (b":W&B",)
 RECORDS = 2_000_000
 TAGS = 10_000
 LONGEST = 1024
