@@ -97,7 +97,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _single(data: bytes) -> bytes:
-    """Of CRs in a row one is left, none beside a line feed or at the start. (A search for pairs is ten times slower.)"""
+    """Of CRs in a row one is left, none beside a line feed or at the start. (Searching for pairs takes ten times.)"""
     pieces = data.split(b"\r")
     parts = [pieces[0]]
     for piece in pieces[1:]:
