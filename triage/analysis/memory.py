@@ -2,6 +2,7 @@
 
 oom.verdict   one an out-of-memory error (entity rank, gpu as printed):
               capacity | fragmentation | shared | leak | spike | limit | shape
+oom.setting   what the allocator's settings can do against it
 oom.tried, oom.total, oom.free, oom.allocated, oom.unallocated, oom.in_use, oom.foreign   its inputs, bytes
 oom.fragmentation   unallocated / (allocated + unallocated), 0 to 1
 oom.foreign_pid     the other process that holds most, when the message names it
@@ -15,8 +16,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from triage.analysis._messages import Shortage, shortage
 from triage.analysis._series import Series, series
+from triage.analysis.snapshots import expandable, settings
 from triage.model.base import Scalar, Value
 from triage.model.event import Event, Fact
 from triage.model.incident import Incident
@@ -47,7 +51,12 @@ def derive(incident: Incident) -> Iterator[Fact]:
         told.add(key)
         rank = event.rank if event.rank is not None else sole
         steady = levels.get(rank) if rank is not None else None
-        yield from _judged(event, entity, found, growth.get(rank), snapshots.get(found.gpu or 0, {}), steady)
+        judged = _judged(event, entity, found, growth.get(rank), snapshots.get(found.gpu or 0, {}), steady,
+                           _neighbour(incident, event, found))  # fmt: skip
+        for fact in judged:
+            yield fact
+            if fact.name == "oom.verdict":
+                yield structs.replace(fact, name="oom.setting", value=settings(str(fact.value), expandable(incident)))
     if not told:
         for gpu, facts in sorted(snapshots.items()):
             yield from _from_snapshot(gpu, facts)
@@ -74,6 +83,7 @@ def _judged(
     growth: Fact | None,
     snapshot: dict[str, Fact],
     steady: int | None,
+    neighbour: Fact | None = None,
 ) -> Iterator[Fact]:
     where = event.where
     values: dict[str, Value] = {
@@ -86,6 +96,8 @@ def _judged(
         if value is not None:
             yield Fact(name=name, value=value, where=where, entity=entity, text=event.text, evidence=(where,))
     kind, why = _verdict(found, growth, snapshot, steady)
+    if kind == "capacity" and found.total and found.foreign is None and (other := neighbour):
+        kind, why = "shared", f"process {other.entity.get('pid')} holds {int(str(other.value)) // MIB} MiB of this GPU"
     if kind:
         text = event.text if where.line is not None else why  # what is cited must stand there
         places = [where, *(fact.where for fact in list(snapshot.values())[:1]), *([growth.where] if growth else [])]
@@ -111,6 +123,21 @@ def _verdict(
     if steady is not None and tried >= SPIKE * found.total:
         return "spike", f"{tried // MIB} MiB asked at once after steps that ended with {steady // MIB} MiB each"
     return "capacity", f"{tried // MIB} MiB asked with {found.allocated // MIB} of {found.total // MIB} MiB allocated"
+
+
+def _neighbour(incident: Incident, event: Event, found: Shortage) -> Fact | None:
+    """The largest other process on the GPU that nvidia-smi shows this one on, when it holds a good part of it."""
+    held = [fact for fact in incident.facts if fact.name == "gpu.process.memory" and isinstance(fact.value, int)]
+    own = {(fact.where.file, fact.entity.get("gpu")) for fact in held if fact.entity.get("pid") == event.pid}
+    if event.pid is None or len(own) != 1 or found.total is None:
+        return None
+    others = [
+        fact
+        for fact in held
+        if (fact.where.file, fact.entity.get("gpu")) in own and fact.entity.get("pid") != event.pid
+    ]
+    large = [fact for fact in others if isinstance(fact.value, int) and fact.value >= FOREIGN * (found.total or 0)]
+    return max(large, key=lambda fact: int(str(fact.value)), default=None)
 
 
 def _fits_without(found: Shortage, foreign: int) -> bool:

@@ -7,6 +7,7 @@ snapshot.split_waste       free blocks inside segments that are in use: nothing 
 snapshot.largest_free      the largest free block
 snapshot.rounding          size beyond what was asked for, over active blocks
 snapshot.peak              highest allocated total within the recorded trace
+snapshot.peak_holders      `bytes blocks place` at that peak, of what the trace saw allocated, where the end has less
 snapshot.grown             allocated in the trace and never freed in it
 snapshot.oom_count, .oom_requested, .oom_device_free   the last `oom` entry of the trace
 snapshot.top_holders       `bytes blocks place`, the call sites that hold most, at most TOP
@@ -32,6 +33,7 @@ BLOCKS = 2_000_000
 ENTRIES = 2_000_000
 TOP = 5
 DEVICES = 64
+HIGHER = 1.05  # than at the end: from here on the peak is told apart
 _MARKS = (b"segments", b"device_traces", b"segment_type", b"total_size", b"allocated_size", b"active_size")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:torch|runpy|threading|importlib|contextlib)(?:/|\.py|$)|^\?\?|^<|^$|\.(?:cpp|h|cu|so)\b"
@@ -98,8 +100,7 @@ def _device(teller: Teller, segments: list[dict[Any, Any]], trace: list[Any]) ->
     names = ("reserved", "allocated", "requested", "cached_free", "split_waste", "largest_free", "rounding")
     values: dict[str, Value] = {f"snapshot.{name}": totals[name] for name in names} if segments else {}
     if holders:
-        top = sorted(holders.items(), key=lambda item: (-item[1][0], item[0]))[:TOP]
-        values["snapshot.top_holders"] = [f"{size} {count} {place}" for place, (size, count) in top]
+        values["snapshot.top_holders"] = _top(holders)
     yield from teller.some(values | _traced(trace, totals["allocated"]))
 
 
@@ -147,10 +148,11 @@ def _traced(trace: list[Any], allocated: int) -> dict[str, Value]:
     """Backwards from the state at the end to the peak, and the last time that memory ran out."""
     values: dict[str, Value] = {}
     level = peak = allocated
+    at = len(trace)
     live: dict[int, int] = {}
     ooms = 0
-    for raw in reversed(trace):
-        entry = mapping(raw)
+    for index in range(len(trace) - 1, -1, -1):
+        entry = mapping(trace[index])
         action, size, address = entry.get("action"), _size(entry, "size"), integer(entry.get("addr"))
         if action == "oom":
             ooms += 1
@@ -166,7 +168,33 @@ def _traced(trace: list[Any], allocated: int) -> dict[str, Value]:
                 live[address or 0] = freed - 1
             else:
                 values["snapshot.grown"] = int(str(values.get("snapshot.grown", 0))) + size
-        peak = max(peak, level)
+        if level > peak:
+            peak, at = level, index
     if trace:
         values |= {"snapshot.peak": peak, "snapshot.oom_count": ooms}
+    if peak > allocated * HIGHER:
+        values["snapshot.peak_holders"] = _held(trace[:at]) or None
     return values
+
+
+def _held(trace: list[Any]) -> list[str]:
+    """The call sites that hold most after these entries, of what they allocated."""
+    live: dict[int, dict[Any, Any]] = {}
+    for raw in trace:
+        entry = mapping(raw)
+        address = integer(entry.get("addr")) or 0
+        if entry.get("action") == "alloc":
+            live[address] = entry
+        elif entry.get("action") == "free_completed":
+            live.pop(address, None)
+    holders: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for entry in live.values():
+        held = holders[_place(entry)]
+        held[0] += _size(entry, "size")
+        held[1] += 1
+    return _top(holders)
+
+
+def _top(holders: dict[str, list[int]]) -> list[str]:
+    top = sorted(holders.items(), key=lambda item: (-item[1][0], item[0]))[:TOP]
+    return [f"{size} {count} {place}" for place, (size, count) in top]
