@@ -18,7 +18,8 @@ MAY_IMPORT = (
     dict.fromkeys(NOUNS | ENGINES | {"report", "repro"}, NOUNS)
     | dict.fromkeys(USERS - {"report", "repro"}, NOUNS | ENGINES)
     | {
-        "pipeline": NOUNS | ENGINES | {"report", "repro"},
+        "documents": {*NOUNS, "bundle", "parsers"},
+        "pipeline": NOUNS | ENGINES | {"report", "repro", "documents"},
         "cli": NOUNS | ENGINES | USERS | {"pipeline"},
         "__init__": {"pipeline", "bundle", "model", "parsers"},
         "__main__": {"cli"},

@@ -5,21 +5,18 @@ Each step is a function of what the step before gave; nothing here touches a clu
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from triage import analysis, content
 from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
+from triage.documents import structured
 from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
 from triage.matching.loading import catalogue
 from triage.matching.matcher import match, match_facts
-from triage.model.bundle import Document, File, Gap
-from triage.model.event import Fact
 from triage.model.incident import Incident
 from triage.model.pictures import Pictures
 from triage.model.report import Report
@@ -31,10 +28,6 @@ from triage.report.contract import assemble
 from triage.report.excerpts import cited, excerpts
 from triage.report.pictures import draw
 from triage.repro.evidence import template
-
-LISTING_BYTES = 64 << 20  # a table of jobs, pods or GPUs is smaller; a log that looks like one may be far larger
-SIDE_BY_SIDE = 3  # documents in memory at once
-DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
 
 
 def explain(paths: Sequence[str]) -> Report:
@@ -72,38 +65,6 @@ def understand(evidence: Evidence) -> Incident:
     )
     derived = list(analysis.derive(incident))
     return extend(incident, match_facts(derived, signatures), derived)
-
-
-def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
-    """Facts of every file that a parser reads as a whole. A document that cannot be read is a gap."""
-    documents = [
-        (file, source) for file in evidence.files for source in file.sources if hasattr(parser(source), "facts")
-    ]
-    facts: list[Fact] = []
-    gaps: list[Gap] = []
-    collecting = gc.isenabled()
-    gc.disable()  # millions of small objects without cycles: looking for some takes as long as reading them
-    try:
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in their children the last one is read
-            for told, gap in pool.map(lambda item: _told(evidence, *item), documents):
-                facts += told
-                gaps += gap
-    finally:
-        if collecting:
-            gc.enable()
-    return facts, gaps
-
-
-def _told(evidence: Evidence, file: File, source: str) -> tuple[list[Fact], list[Gap]]:
-    try:
-        return _facts(evidence, file, source), []
-    except Exception as error:  # one of the four places that may: one file must not end the analysis
-        return [], [Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])]
-
-
-def _facts(evidence: Evidence, file: File, source: str) -> list[Fact]:
-    document = Document(file=file, data=evidence.read(file, DOCUMENT_BYTES), unpickle=evidence.unpickle)
-    return list(parser(source).facts(document))
 
 
 def view(paths: Sequence[str]) -> View:

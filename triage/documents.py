@@ -1,0 +1,55 @@
+"""Structured evidence: every file that a parser reads as a whole becomes facts; what cannot be read is a gap."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from triage.bundle.opening import Evidence
+from triage.model.bundle import Document, File, Gap
+from triage.model.event import Fact
+from triage.parsers import parser
+
+LISTING_BYTES = 64 << 20  # a table of jobs, pods or GPUs is smaller; a log that looks like one may be far larger
+SIDE_BY_SIDE = 3  # documents in memory at once
+DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
+
+
+def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
+    """Facts of all documents, in the order of the files, and the gaps of those that cannot be read."""
+    documents = [(file, source) for file in evidence.files for source in file.sources if _read_whole(file, source)]
+    facts: list[Fact] = []
+    gaps: list[Gap] = []
+    with _uncollected(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in children the last is read
+        for told, gap in pool.map(lambda item: _told(evidence, *item), documents):
+            facts += told
+            gaps += gap
+    return facts, gaps
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Millions of small objects without cycles: to look for some among them takes as long as reading them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _read_whole(file: File, source: str) -> bool:
+    """Documents are; of a source that is read by line, only what is no larger than a listing or a status can be."""
+    module = parser(source)
+    return hasattr(module, "facts") and (file.size <= LISTING_BYTES or not hasattr(module, "parse"))
+
+
+def _told(evidence: Evidence, file: File, source: str) -> tuple[list[Fact], list[Gap]]:
+    try:
+        document = Document(file=file, data=evidence.read(file, DOCUMENT_BYTES), unpickle=evidence.unpickle)
+        return list(parser(source).facts(document)), []
+    except Exception as error:  # the parser loop, one of the four places that may: one file must not end the analysis
+        return [], [Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])]
