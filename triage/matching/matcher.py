@@ -28,7 +28,8 @@ from triage.model.summary import Summary
 __all__ = ["Matched", "cores", "markers", "match", "match_facts"]
 
 SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
-FULL = 1_200  # lines of one signature read in a file before only the ends of each further chunk are
+FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
+MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
 ENDS = 2  # lines read of such a signature at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
@@ -195,12 +196,17 @@ class _Work:
             by_index.setdefault(hit.number, []).append(hit)
         kept: list[Hit] = []
         for index, some in by_index.items():
-            room = max(FULL - self._read.get(index, 0), 0)
+            room = max(self._full(index) - self._read.get(index, 0), 0)
             chosen = some if len(some) <= room + 2 * ENDS else some[: room + ENDS] + some[-ENDS:]
             self._read[index] = self._read.get(index, 0) + len(chosen)
             self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
             kept += chosen
         return sorted(kept)
+
+    def _full(self, index: int) -> int:
+        signature = self._scanner.signatures[index]
+        mild = signature.role == "context" or signature.severity in {"info", "warning"}
+        return min(MILD, FULL) if mild else FULL
 
     def _reading(self, view: View, hit: Hit) -> Reading | None:
         signature = self._scanner.signatures[hit.number]

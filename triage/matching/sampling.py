@@ -15,7 +15,7 @@ from triage.matching.windows import View
 from triage.model.base import Scalar
 from triage.model.event import Mark
 
-FILE, ALL, LEAST = 4_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
+FILE, ALL, LEAST = 3_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
 _REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
 _SHARES = {"init": FILE, "env": 500}  # read in full up to here
 _LATER = 6  # marks of such a kind read in a chunk once the file gave its share
