@@ -41,6 +41,7 @@ class Entry:
     values: dict[str, object] = field(default_factory=dict)
     ranks: int = 4
     nodes: int = 1
+    nccl: bool = False
     either: bool = False  # of two ranks that differ nobody can tell which is wrong: both may be named
 
 
@@ -62,6 +63,7 @@ ENTRIES = [
     Entry("oom-spike", "memory/gpu-spike", gpus=1),
     Entry("oom-leak", "memory/gpu-leak", gpus=1),
     Entry("oom-shared", "memory/gpu-shared", gpus=1),
+    Entry("oom-one-rank", "memory/gpu-capacity", 1, gpus=2, ranks=2, nccl=True),
     Entry("fragmentation", "memory/gpu-fragmentation", gpus=1),
     Entry("device-assert", "code/device-assert", gpus=1),
     Entry("illegal-access", "code/illegal-access", gpus=1),
@@ -120,8 +122,7 @@ def explain(entry: Entry, evidence: Path) -> tuple[bool, str]:
 
 def keep(entry: Entry, evidence: Path, fixtures: Path, was: str) -> None:
     """Evidence that is small enough becomes a fixture, with the truth beside it and neutral paths inside."""
-    name = entry.name + ("-nccl" if (entry.ranks == 2 and entry.name != "slow-host") or entry.either else "")
-    target = fixtures / name
+    target = fixtures / (f"nccl-{entry.name}" if entry.nccl else entry.name)
     shutil.rmtree(target, ignore_errors=True)
     (target / "evidence").mkdir(parents=True)
     for path in sorted(evidence.iterdir()):
@@ -188,7 +189,7 @@ def on_gpus(entry: Entry, have: int) -> Entry:
         return entry
     return replace(
         entry, ranks=2, rank=None if entry.rank is None else 1, either=entry.cause == "collective/mismatch",
-        values={**entry.values, "numel": 1 << 20},
+        values={**entry.values, "numel": 1 << 20}, nccl=True,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""What the recorder costs: alternating blocks of steps with and without it, in one process on one GPU.
+"""What the recorder costs: alternating blocks of steps with and without it, in one process on one GPU, or in DDP.
 
     python3 benchmarks/recorder_overhead.py [OUT.json]        needs torch; of triage only recorder/
+    torchrun --nproc-per-node 2 benchmarks/recorder_overhead.py [OUT.json]        rank 0 measures, all ranks record
 
 BLOCKS blocks of STEPS steps of about TARGET_MS, in pairs, on and off in random order within a pair. Printed: the mean
 difference in percent of a step and its 95 % interval (Student's t over the pairs). Off means off: all hooks are taken
@@ -13,6 +14,7 @@ import gc
 import importlib.util
 import json
 import math
+import os
 import random
 import statistics
 import sys
@@ -46,7 +48,8 @@ class Switch:
 
     def on(self):
         """A recorder with all of its hooks; the allocator's history starts as with CUDA's initialisation."""
-        self.recorder = self.steps.StepRecorder(self.folder, rank=0, manual=False)
+        rank = int(os.environ.get("RANK", "0"))
+        self.recorder = self.steps.StepRecorder(self.folder, rank=rank, manual=False)
         hooks = self.hooks.Hooks(self.recorder, self.steps.guarded)
         hooks.torch(self.torch)
         hooks.loader(self.torch.utils.data.dataloader)
@@ -69,12 +72,17 @@ def training(torch):
     model = torch.nn.Sequential(
         *[each for _ in range(layers) for each in (torch.nn.Linear(width, width), torch.nn.GELU())]
     ).to("cuda", torch.bfloat16)
+    ranks = torch.distributed.is_initialized()
+    if ranks:
+        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
     optimizer = torch.optim.AdamW(model.parameters())
     rows = 4096
 
     def steps(count):
         loader = torch.utils.data.DataLoader(torch.zeros(count, 8), batch_size=1)
         work = torch.randn(rows, width, device="cuda", dtype=torch.bfloat16)
+        if ranks:
+            torch.distributed.barrier()
         torch.cuda.synchronize()
         start = time.perf_counter()
         for batch in loader:
@@ -84,9 +92,16 @@ def training(torch):
         torch.cuda.synchronize()
         return 1000 * (time.perf_counter() - start) / count
 
+    def scaled():
+        """Rows for a step of TARGET_MS; all ranks take those of rank 0."""
+        found = torch.tensor([max(int(rows * TARGET_MS / steps(50)) // 128 * 128, 128)], device="cuda")
+        if ranks:
+            torch.distributed.broadcast(found, 0)
+        return int(found)
+
     steps(20)
-    rows = max(int(rows * TARGET_MS / steps(50)) // 128 * 128, 128)
-    rows = max(int(rows * TARGET_MS / steps(50)) // 128 * 128, 128)
+    for _ in range(2):
+        rows = scaled()
     steps(WARM)  # the card reaches its temperature and its clock
     return steps
 
@@ -95,6 +110,9 @@ def main():
     """Measure, print, write."""
     import torch
 
+    if "RANK" in os.environ:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.distributed.init_process_group("nccl")
     steps = training(torch)
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
@@ -107,9 +125,15 @@ def main():
                 found[way] = steps(STEPS)
                 switch.off()
             pairs.append(found)
-        lines = sum(1 for _ in (Path(folder) / "steps.rank0.jsonl").open())
+        rank = os.environ.get("RANK", "0")
+        lines = sum(1 for _ in (Path(folder) / f"steps.rank{rank}.jsonl").open())
+    if "RANK" in os.environ:
+        torch.distributed.destroy_process_group()
+        if rank != "0":
+            return
     result = interval(pairs) | {
         "lines_written": lines,
+        "ranks": int(os.environ.get("WORLD_SIZE", "1")),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
     }

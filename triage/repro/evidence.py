@@ -135,7 +135,9 @@ def _alloc_conf(incident: Incident, facts: dict[str, Value]) -> str | None:
 
 
 def _kind(incident: Incident, hypothesis: Hypothesis, facts: dict[str, Value]) -> str | None:
-    """order-inversion | size | operation | missing, of ranks that issued different collectives."""
+    """order-inversion, size or operation of ranks that call other collectives; one-rank of several without memory."""
+    if hypothesis.cause == "memory/gpu-capacity" and (_ranks(incident, facts) or 1) > 1:
+        return "one-rank"
     verdict = facts.get("hang.verdict")
     if verdict == "order-inversion":
         return "order-inversion"
