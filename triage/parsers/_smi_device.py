@@ -231,8 +231,10 @@ def _action(text: str) -> str | None:
 def wrong(found: list[Fact]) -> bool:
     """Do the facts of a GPU show anything that a later output must not hide?"""
     return any(
-        (fact.value in ("lost", "error", "yes", "active", "reduced")
-        and fact.name not in ("gpu.readable", "gpu.throttle.sw_power_cap"))
+        (
+            fact.value in ("lost", "error", "yes", "active", "reduced")
+            and fact.name not in ("gpu.readable", "gpu.throttle.sw_power_cap")
+        )
         or (fact.name == "gpu.ecc.volatile_uncorrectable" and bool(fact.value))
         for fact in found
     )
