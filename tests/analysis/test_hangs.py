@@ -119,6 +119,21 @@ def test_another_size_of_a_reduction() -> None:
     assert culprits(mismatched({"input_sizes": [[17]]})) == {2: "mismatch"}
 
 
+def test_calls_that_differ_may_have_ended() -> None:
+    """The rank with another call has gone on; the hang shows one operation later, where all call the same."""
+    job = Job(1, 1, 4, steps=1)
+    for _ in range(5):
+        job.add("world", [0, 1, 2, 3], "nccl:all_reduce")
+    states = run(job, [])
+    for rank, state in states.items():
+        state.issued, state.finished = (5, 4) if rank == 2 else (4, 3)
+    dumps = {rank: copy.deepcopy(dump(job, states, rank)) for rank in job.programs}
+    dumps[2]["entries"][2]["profiling_name"] = "nccl:broadcast"
+    derived = told(dumps)
+    assert culprits(derived) == {2: "mismatch"}
+    assert named(derived, "hang.sequence") == [3]
+
+
 def test_sizes_of_an_all_to_all_may_differ() -> None:
     derived = mismatched({"profiling_name": "nccl:all_to_all"}, ranks=(0, 1, 2, 3))
     assert named(derived, "hang.verdict") == ["transport"]

@@ -80,6 +80,17 @@ def test_uneven_work_without_a_fixed_rank() -> None:
     derived = list(stragglers.derive(incident(job(4, 80, lambda rank, n: {"fwd_ms": 80.0} if n % 4 == rank else {}))))
     assert named(derived, "straggler.culprit") == []
     assert named(derived, "steps.imbalance")[0] > 0.5
+    assert named(derived, "steps.uneven") == ["yes"]
+
+
+@pytest.mark.parametrize(("ranks", "told"), [(2, "yes"), (8, "no")])
+def test_two_ranks_exceed_their_mean_by_less(ranks: int, told: str) -> None:
+    """The same excess of a tenth: of two ranks it takes work that differs by a fifth, of eight less."""
+    longer = 30.0 * (1 + 0.1 * ranks / (ranks - 1.1))
+    found = job(ranks, 80, lambda rank, n: {"fwd_ms": longer if n % ranks == rank else 30.0})
+    derived = list(stragglers.derive(incident(found)))
+    assert named(derived, "steps.imbalance") == [pytest.approx(0.1, abs=0.03)]
+    assert named(derived, "steps.uneven") == [told]
 
 
 def test_step_lines_of_logs_hold_the_parts() -> None:

@@ -84,6 +84,7 @@ def _entry(item: Placed, start: float | None) -> TimelineEntry:
         text=event.text,
         file=event.where.file,
         line=event.where.line,
+        rule=item.rule,
     )
 
 

@@ -143,10 +143,12 @@ class _Screen:
         if shown:
             yield ""
             yield self.words("timeline.around")
+        zero = rows[first].t if rows else None
         for row in shown:
-            when = row.time or (f"+{row.t:.1f}s" if row.t is not None else "?")
+            when = row.time or (f"{row.t - zero:+.1f} s" if row.t is not None and zero is not None else "?")
             role = padded(self.words(f"role.{row.role}"), 12)
-            yield indented(f"  {when:>20}  {role} {row.signature:<34} {who_of(row)}", self.width).rstrip()
+            rule = f"  ({row.rule})" if row.rule else ""
+            yield indented(f"  {when:>20}  {role} {row.signature:<34} {who_of(row)}{rule}", self.width).rstrip()
             place = clean(wording.where(row.file, row.line), self.width - 20)
             text = clean(row.text, max(8, self.width - 7 - len(place)))
             yield f"      {self.style.place(place, row.file)} {text}"
