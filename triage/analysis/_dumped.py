@@ -23,18 +23,28 @@ def stall(incident: Incident) -> Stall | None:
 
 
 def _mismatch(found: Table) -> Stall | None:
-    """Ranks at one sequence number of one group in different calls. The fewer are at fault; of equals, both."""
+    """Ranks at one sequence number of one group in different calls. The fewer are at fault; of equals, both.
+
+    The first such number counts, also when it is behind them: two calls that differ may both end, with wrong data, and
+    the ranks hang in a later one.
+    """
     for group in found.groups:
         seqs = [
             seat.seq for seat in group.seats.values() if seat.waiting and seat.seq is not None and seat.peer is None
         ]
-        if not seqs:
-            continue
-        calls = {rank: call for rank, seat in group.seats.items() if (call := seat.recent.get(min(seqs)))}
-        kinds = Counter(comparable(call) for call in calls.values())
-        if len(kinds) > 1:
-            return _different(found, group, min(seqs), {rank: comparable(call) for rank, call in calls.items()}, kinds)
+        for seq in _numbers(group, min(seqs)) if seqs else ():
+            calls = {rank: comparable(call) for rank, seat in group.seats.items() if (call := seat.recent.get(seq))}
+            kinds = Counter(calls.values())
+            if len(kinds) > 1:
+                return _different(found, group, seq, calls, kinds)
     return None
+
+
+def _numbers(group: Group, last: int) -> list[int]:
+    """Sequence numbers to compare, ending with that at which the first rank waits."""
+    if group.point_to_point:
+        return [last]
+    return [*sorted({seq for seat in group.seats.values() for seq in seat.recent if seq < last}), last]
 
 
 def _different(
