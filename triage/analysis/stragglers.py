@@ -6,6 +6,7 @@ straggler.since_step  the first step from which it lasts; straggler.until_step: 
 straggler.cost_share  how much of the step it costs, 0 to 1
 steps.imbalance       median over the steps of (slowest rank's compute / mean of its stage) - 1; said when no rank is
                       always the slowest
+steps.uneven          yes when that is more than equal work shows, said beside it
 
 A slow rank is late in one part, and its peers wait for it in the next part that communicates, mostly the backward
 pass. So of two ranks that each exceed the other in a different part, the one whose part communicates less is slow.
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 OWN = ("data_ms", "ckpt_ms", "gc_ms", "host_ms")  # no waiting in them: of several the one that costs most
 SOLO = (*OWN, "fwd_ms", "opt_ms")  # hardly any: a minority that is late in one of them is no victim of another rank
 MANY = 5  # ranks from which a minority can be told
+# The slowest of n draws is this many standard deviations above their mean (normal order statistics), so fewer ranks of
+# work as uneven exceed it by less. From four ranks on one bound serves.
+_ABOVE = {2: 0.564, 3: 0.846}
+UNEVEN, _FOUR = 0.16, 1.029
 _KINDS = {
     "data_ms": "data", "ckpt_ms": "checkpoint", "gc_ms": "host", "host_ms": "host", "fwd_ms": "compute",
     "bwd_ms": "compute", "opt_ms": "compute", "comm_ms": "communication", "step_ms": "unknown", "own_ms": "unknown",
@@ -187,3 +192,6 @@ def _imbalance(ranks: list[Series]) -> Iterator[Fact]:
             or f"the slowest of the ranks changes and exceeds their mean by {100 * value:.0f} % in the median step"
         )
         yield Fact(name="steps.imbalance", value=value, where=where, text=text, evidence=(where,))
+        widest = max(len(stage) for stage in _stages(ranks))
+        uneven = value >= UNEVEN * _ABOVE.get(widest, _FOUR) / _FOUR
+        yield Fact(name="steps.uneven", value="yes" if uneven else "no", where=where, text=text, evidence=(where,))
