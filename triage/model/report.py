@@ -72,7 +72,7 @@ class Hypothesis(Spec, frozen=True, kw_only=True):
 class TimelineEntry(Spec, frozen=True, kw_only=True):
     """One signal on the common time line; `time` is RFC 3339 UTC when zone and year are known, else null.
 
-    rule: the causality rule by which it is only a consequence, or why it counts as context; null when it stands for itself.
+    rule: the causality rule by which it is only a consequence, or why it counts as context; null: it stands for itself.
     """
 
     time: str | None
