@@ -25,6 +25,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 150  # of one entry
 SMALL = 400_000  # bytes of a file that is kept as a fixture
+SAID_OFTEN = (
+    "New proxy ",
+    "Connected to proxy ",
+    "INFO Channel ",
+    "INFO Trees ",
+    "dlvsym failed",
+)  # per channel
+UUIDS: dict[str, str] = {}  # of this machine -> what a fixture has instead
 
 
 @dataclass(frozen=True)
@@ -127,10 +135,16 @@ def keep(entry: Entry, evidence: Path, fixtures: Path, was: str) -> None:
     (target / "evidence").mkdir(parents=True)
     for path in sorted(evidence.iterdir()):
         if path.stat().st_size <= SMALL and not path.name.startswith(("stacks.", "recorder.")):
-            (target / "evidence" / path.name).write_bytes(neutral(path.read_bytes(), was))
+            data = path.read_bytes() if not path.name.startswith("nccl.") else _fewer(path.read_text())
+            (target / "evidence" / path.name).write_bytes(neutral(data, was))
     truth = {"cause": entry.cause, "template": entry.name} | ({} if entry.rank is None else {"rank": entry.rank})
     truth |= {"either": "true"} if entry.either else {}
     (target / "truth.yaml").write_text("".join(f"{key}: {value}\n" for key, value in truth.items()), encoding="utf-8")
+
+
+def _fewer(log: str) -> bytes:
+    lines = [line for line in log.splitlines(keepends=True) if not any(part in line for part in SAID_OFTEN)]
+    return "".join(lines).encode()
 
 
 def neutral(data: bytes, was: str) -> bytes:
@@ -143,7 +157,8 @@ def neutral(data: bytes, was: str) -> bytes:
 def _neutral(text: str, was: str) -> str:
     text = re.sub(r"/[\w./-]*/lib/python3", "/opt/venv/lib/python3", text.replace(was, "/data/run"))
     text = re.sub(r"(File \")/[\w./-]*/(triage/recorder)", r"\1/opt/venv/\2", text)
-    text = re.sub(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "GPU-5d3a1c2e-8b1f-4c70-9e55-2f6a7b8c9d01", text)
+    for uuid in re.findall(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
+        text = text.replace(uuid, UUIDS.setdefault(uuid, f"GPU-5d3a1c2e-8b1f-4c70-9e55-2f6a7b8c9d{len(UUIDS) + 1:02}"))
     text = re.sub(r"(Serial Number: )\d+", r"\g<1>1650000000000", text)
     return re.sub(r"/[\w./-]*/bin/(torchrun|python3)", r"/opt/venv/bin/\1", text)
 
