@@ -166,7 +166,11 @@ def test_what_is_not_there_is_one_line(given: list[str]) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"just words\n" * 99, gzip.compress(b"just words"), tar(FILES, "w:gz")[:30]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"just words\n" * 99, gzip.compress(b"just words"), tar(FILES, "w:gz")[:30]],
+    ids=["empty", "words", "gz", "cut"],
+)
 def test_no_archive_under_the_name_of_one(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "bundle.tar.gz").write_bytes(data)
     with pytest.raises(BundleError, match=r"^bundle\.tar\.gz: "):

@@ -123,7 +123,8 @@ def test_hostile_content_gives_no_exception(content: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"\x1f\x8b broken", gzip.compress(b'{"traceEvents": [', mtime=0)[:-9], b'{"traceEvents":' * 5000]
+    "data",
+    [b"", b"{", b"\x1f\x8b broken", gzip.compress(b'{"traceEvents": [', mtime=0)[:-9], b'{"traceEvents":' * 5000],
 )
 def test_broken_data_is_unreadable(data: bytes) -> None:
     assert named(facts("kineto", data, "trace.json"), "profile.unreadable")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.analysis.build import facts, named
+from triage.model.event import Fact
 from triage.parsers import nccl_ras
 
 HEAD = """NCCL version 2.24.3 compiled with CUDA 12.6
@@ -139,3 +141,22 @@ def test_recognition() -> None:
     assert nccl_ras.recognises(MISMATCH.encode(), MISMATCH.encode()) == 2
     for other in (b"", b"NCCL version 2.24.3+cuda12.6", b"Job summary: 3 failed", b'{"ranks": []}'):
         assert nccl_ras.recognises(other, other) == 0
+
+
+def recorded(name: str) -> list[Fact]:
+    path = Path(__file__).parents[2] / "fixtures" / "parsers" / "nccl_ras" / name
+    return facts("nccl_ras", path.read_bytes(), path.name)
+
+
+def counts(found: list[Fact]) -> dict[Any, Any]:
+    return {fact.entity["rank"]: fact.value for fact in found if fact.name == "ras.count"}
+
+
+def test_answers_of_a_job_on_two_gpus() -> None:
+    """NCCL 2.28.9, as recorded: it runs; rank 1 stays away; rank 1 leaves a call out; rank 1 calls another one."""
+    assert named(recorded("running-28.txt"), "ras.comm.error") == []
+    assert counts(recorded("running-28.json")) == {0: 1249, 1: 1249}
+    assert counts(recorded("stalled-28.txt")) == counts(recorded("stalled-28.json")) == {0: 11, 1: 10}
+    assert named(recorded("missing-call-28.txt"), "ras.comm.operation") == ["AllGather", "AllReduce"]
+    assert counts(recorded("other-operation-28.txt")) == {0: 0, 1: 1}
+    assert named(recorded("other-operation-28.json"), "ras.count.Broadcast") == [1]

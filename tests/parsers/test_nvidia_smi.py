@@ -195,3 +195,19 @@ def test_cut_anywhere_nothing_is_raised(name: str) -> None:
     for end in range(0, len(data), max(len(data) // 40, 1)):
         read(data[:end])
         read(data[end:])
+
+
+def test_two_linked_gpus_as_recorded_while_a_job_ran() -> None:
+    """Driver 580, two H200: eighteen links each, matrices with and without paths, the same from XML and text."""
+    links, errors = read(fixture("nvlink-580.txt")), read(fixture("nvlink-errors-580.txt"))
+    assert [of(links, gpu=gpu)["nvlink.links"] for gpu in (0, 1)] == [18, 18]
+    assert of(links, gpu=1)["nvlink.inactive_state"] == "none"
+    assert {fact.entity["link"] for fact in errors if fact.entity["gpu"] == 1} == {str(link) for link in range(18)}
+    assert {fact.value for fact in errors} == {0}
+    assert of(read(fixture("topo-two.txt")), gpu=1)["gpu.topology"] == ["GPU0=NV18"]
+    assert read(fixture("topo-p2p.txt")) == []
+    busy, idle = read(fixture("query-580.xml")), read(fixture("query-580.txt"))
+    for gpu, pci in ((0, "0000:00:06"), (1, "0000:00:07")):
+        assert of(busy, gpu=gpu)["gpu.pci"] == of(idle, gpu=gpu)["gpu.pci"] == pci
+        assert of(busy, gpu=gpu)["gpu.clock.sm_mhz"] > of(idle, gpu=gpu)["gpu.clock.sm_mhz"]
+    assert any(fact.name == "gpu.process.memory" for fact in busy)
