@@ -29,7 +29,10 @@ def links(lines: list[str], start: int, file: str) -> tuple[list[Fact], int]:
     found: list[Fact] = []
     states: list[str] = []
     index = start + 1
-    while index < len(lines) and (link := _LINK.match(lines[index].rstrip())):
+    while index < len(lines) and ((link := _LINK.match(lines[index].rstrip())) or not lines[index].strip()):
+        if link is None:  # newer drivers put an empty line between links
+            index += 1
+            continue
         where = Where(file=file, line=index + 1)
         own = {**entity, "link": link["link"]}
         if "GB/s" in link["rest"] or "inactive" in link["rest"].lower():
@@ -59,7 +62,7 @@ def topology(lines: list[str], start: int, file: str) -> tuple[list[Fact], int]:
     while index < len(lines) and re.match(r"[ \t]*(?:GPU|NIC|mlx5_)\d+\b", ANSI.sub("", lines[index])):
         cells = ANSI.sub("", lines[index]).split()
         paths = [cell for cell in cells[1:] if _PATH.fullmatch(cell)]
-        if cells[0].startswith("GPU") and cells[0][3:].isdigit():
+        if len(paths) > 1 and cells[0].startswith("GPU") and cells[0][3:].isdigit():  # `topo -p2p` has none
             value: Value = [f"{head}={path}" for head, path in zip(heads, paths, strict=False) if path != "X"]
             where = Where(file=file, line=index + 1)
             found.append(Fact(name="gpu.topology", value=value, where=where, entity={"gpu": int(cells[0][3:])}))

@@ -31,7 +31,8 @@ _TEXT = (b"Job summary", b"Communicators...", b"NCCL version", b"Ranks  per comm
 _N = r"(\d{1,18})"
 _HEAD = re.compile(r"^#\d{1,9}-\d{1,9}\s+\(([0-9a-fA-F]{1,40})\)\s+([A-Z_]+)")
 _UP_TO = re.compile(rf"^\s*Ranks? {_N} (?:has|have) launched up to operation {_N}(.*)$")
-_MANY = re.compile(rf"^\s*\d{{1,9}} ranks? (?:has|have) launched up to operation {_N}")
+_NONE = re.compile(rf"^\s*Ranks? {_N} (?:has|have) not launched any operations?(.*)$")
+_MANY = re.compile(rf"^\s*\d{{1,9}} ranks? (?:has|have) (?:launched up to operation {_N}|not launched any operations?)")
 _LISTED = re.compile(rf"^\s*Rank {_N} -- (.*)$")
 _MISSING = re.compile(r"^\s*The missing ranks?: ([\d, ]+)")
 _PLACE = re.compile(rf"GPU {_N}\b.*?process {_N} on node (\S+)")
@@ -156,7 +157,7 @@ def _paragraphs(teller: Teller, lines: list[str]) -> Iterator[Fact]:
             continue
         dead = line.strip() == "DEAD" or (dead and bool(line.strip()))
         if many := _MANY.match(line):
-            common = int(many.group(1))
+            common = int(many.group(1) or 0)
         yield from _detail(teller.about({"group": group}), line, common, dead)
 
 
@@ -168,6 +169,8 @@ def _detail(teller: Teller, line: str, common: int | None, dead: bool) -> Iterat
         yield teller.about({"rank": int(up_to.group(1))} | _place(up_to.group(3))).fact(
             "ras.count", int(up_to.group(2))
         )
+    elif none := _NONE.match(line):
+        yield teller.about({"rank": int(none.group(1))} | _place(none.group(2))).fact("ras.count", 0)
     elif (listed := _LISTED.match(line)) and common is not None:
         yield teller.about({"rank": int(listed.group(1))} | _place(listed.group(2))).fact("ras.count", common)
     elif missing := _MISSING.match(line):
