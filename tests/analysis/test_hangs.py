@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -204,6 +205,14 @@ def test_ras_counts_that_stand_still() -> None:
 def test_ras_counts_that_move_are_a_running_job() -> None:
     found = [*ras({0: 57, 1: 49}, 10), *ras({0: 60, 1: 58}, 20)]
     assert list(hangs.derive(incident(found))) == []
+
+
+@pytest.mark.parametrize(("name", "blamed"), [("stalled-28.txt", {1: "never-arrived"}), ("missing-call-28.txt", {})])
+def test_ras_text_counts_each_kind_of_operation(name: str, blamed: dict[int, str]) -> None:
+    """Behind in one kind and ahead in another is not behind."""
+    data = Path(__file__).parents[2].joinpath("fixtures/parsers/nccl_ras", name).read_bytes()
+    samples = [*facts("nccl_ras", data, "ras-1.txt"), *facts("nccl_ras", data, "ras-2.txt")]
+    assert culprits(list(hangs.derive(incident(samples)))) == blamed
 
 
 def test_one_ras_sample_alone_does_not_tell() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from msgspec.structs import replace
+
 from triage.analysis._stall import Stall
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
@@ -26,13 +28,19 @@ def stall(incident: Incident) -> Stall | None:
 
 
 def _samples(incident: Incident) -> list[Sample]:
-    """One a file, in the order of their stamps; text and JSON of one moment agree."""
+    """One a file, in the order of their stamps; text and JSON of one moment agree.
+
+    Text counts each kind of operation that differs by itself. Summed as in JSON, a rank that is behind in one kind and
+    ahead in another is not behind.
+    """
     stamps = {fact.where.file: str(fact.value) for fact in incident.facts if fact.name == "ras.sampled"}
     counts: dict[str, Sample] = defaultdict(dict)
     for fact in incident.facts:
         group, rank = fact.entity.get("group"), fact.entity.get("rank")
         if fact.name == "ras.count" and isinstance(group, str) and isinstance(rank, int) and _number(fact) is not None:
-            counts[fact.where.file][group, rank] = fact
+            sample = counts[fact.where.file]
+            before = _number(sample[group, rank]) if (group, rank) in sample else 0
+            sample[group, rank] = replace(fact, value=(before or 0) + (_number(fact) or 0))
     full = {file: sample for file, sample in counts.items() if file in stamps}
     return [(full or counts)[file] for file in sorted(full or counts, key=lambda file: (stamps.get(file, ""), file))]
 
