@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from triage.checks import listing, stages
+from triage.checks import expected, judging, listing, stages
 from triage.checks.children import Ended, Job
 from triage.checks.stages import Plan, first_host, place
 from triage.errors import UsageError
@@ -170,3 +170,12 @@ def test_only_the_wanted_cards_are_seen(monkeypatch: pytest.MonkeyPatch) -> None
     outcome = stages.check(Plan(gpus=(1, 3)), run)
     assert [figure.on for figure in outcome.stages[1].figures] == ["gpu 1 > gpu 3", "gpu 3 > gpu 1"]
     assert set(seen) == {("look", ""), ("measure", ""), ("pairs", "5,7"), ("ranks", "5,7")}
+
+
+def test_two_linked_cards_as_measured() -> None:
+    """Two H200 of one host over NVLink: each figure is judged, none fails."""
+    told = (H200.parent / "h200-two" / "measured.jsonl").read_bytes().splitlines()
+    found = [msgspec.json.decode(line, type=Raw) for line in told]
+    figures = judging.between(found, expected.model("NVIDIA H200"), one_node=True)
+    assert [figure.state for figure in figures] == ["passed"] * 6
+    assert [figure.on for figure in figures if figure.name == "copy"] == ["gpu 0 > gpu 1", "gpu 1 > gpu 0"]

@@ -35,6 +35,7 @@ WANTED = [  # the faults that must have one
     "oom-spike",
     "oom-leak",
     "oom-shared",
+    "oom-one-rank",
     "fragmentation",
     "device-assert",
     "illegal-access",

@@ -136,7 +136,8 @@ def _alloc_conf(incident: Incident, facts: dict[str, Value]) -> str | None:
 
 def _kind(incident: Incident, hypothesis: Hypothesis, facts: dict[str, Value]) -> str | None:
     """order-inversion, size or operation of ranks that call other collectives; one-rank of several without memory."""
-    if hypothesis.cause == "memory/gpu-capacity" and (_ranks(incident, facts) or 1) > 1:
+    short = {each.rank for each in hypothesis.culprits if each.rank is not None}
+    if hypothesis.cause == "memory/gpu-capacity" and len(short) == 1 and (_ranks(incident, facts) or 1) > 1:
         return "one-rank"
     verdict = facts.get("hang.verdict")
     if verdict == "order-inversion":
