@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import regex
 
@@ -57,12 +57,12 @@ class Sampler:
     def add(self, view: View, data: bytes, hits: Sequence[Hit], reader: Reader) -> None:
         """Parse the hits of one chunk that are worth it."""
         groups: dict[tuple[str, object], list[Hit]] = defaultdict(list)
-        for hit in _one_for_each_kind(hits, self._kind):
+        for hit in self._affordable(_one_for_each_kind(hits, self._kind)):
             kind = self._kind(hit)
             groups[kind, self._printer(kind, data, hit)].append(hit)
         every = -(-sum(map(len, groups.values())) // self._limit)
         kept = sorted((hit, key) for key, some in groups.items() for hit in thinned(some, every))
-        for hit, key in self._affordable(kept):  # in order, so that lines are counted once
+        for hit, key in kept:  # in order, so that lines are counted once
             mark = self._mark(view, hit, reader)
             if mark is not None:
                 self._marks[key].append(mark)
@@ -70,19 +70,19 @@ class Sampler:
             if len(self._marks[key]) > 2 * self._limit:
                 self._marks[key] = thinned(self._marks[key], 2)
 
-    def _affordable(self, kept: list[tuple[Hit, tuple[str, object]]]) -> list[tuple[Hit, tuple[str, object]]]:
-        """Once a file gave its share of initialisations and variables, only a few of each further chunk are read.
+    def _affordable(self, hits: Iterable[Hit]) -> list[Hit]:
+        """Once a file gave its share of initialisations and variables, only a few of each further chunk are looked at.
 
-        Steps are thinned before, by chunk; of these the last of every rank counts, of those the first.
+        Steps are thinned later, by chunk; of these the last of every rank counts, of those the first.
         """
-        chosen: list[tuple[Hit, tuple[str, object]]] = []
-        for kind in sorted({key[0] for _, key in kept}):
-            some = [item for item in kept if item[1][0] == kind]
+        by_kind: dict[str, list[Hit]] = defaultdict(list)
+        for hit in hits:
+            by_kind[self._kind(hit)].append(hit)
+        for kind, some in by_kind.items():
             if self._read[kind] > _SHARES.get(kind, self._read[kind]):
-                some = some[:: -(-len(some) // _LATER)]
-            self._read[kind] += len(some)
-            chosen += some
-        return sorted(chosen, key=lambda item: item[0])
+                by_kind[kind] = some[:: -(-len(some) // _LATER)]
+            self._read[kind] += len(by_kind[kind])
+        return sorted(hit for some in by_kind.values() for hit in some)
 
     def _kind(self, hit: Hit) -> str:
         return self._markers[hit.number - self._first].kind
