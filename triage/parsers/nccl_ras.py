@@ -7,6 +7,7 @@ ras.comm.operation      the operation whose counts differ, when the text names i
 Facts of a rank in a communicator (entity rank, group, node, pid, gpu): rank counts within that communicator
 ras.count               collectives launched, all kinds together (JSON), or the count that the text gives
 ras.count.<operation>   of one kind (JSON)
+ras.group.status, ras.group.ranks   a row of the table of communicators (text): RUNNING | INIT ...; all its ranks
 ras.async_error, ras.init_state, ras.aborted    as the status says
 ras.missing             unresponsive | dead | absent
 Facts of a process (entity pid, node, gpu): ras.process (dead | unresponsive)
@@ -39,7 +40,7 @@ _PLACE = re.compile(rf"GPU {_N}\b.*?process {_N} on node (\S+)")
 _PROCESS = re.compile(rf"Process {_N} on node (\S+)(?: managing GPUs? (\d{{1,9}}(?:,\d{{1,9}})*))?")
 _OPERATION = re.compile(r"different (\w+) operation counts")
 _TIMEOUTS = re.compile(rf"Encountered {_N} communication timeout")
-_ROW = re.compile(r"^\s+(\d{1,9})\s+\d{1,9}\s+[\d-]+\s+[\d-]+\s+[\d-]+\s+[\d-]+\s+[A-Z]+\s+([A-Z]+)\s*$")
+_ROW = re.compile(r"^\s+(\d{1,9})\s+\d{1,9}\s+[\d-]+\s+[\d-]+\s+[\d-]+\s+([\d-]{1,19})\s+([A-Z]+)\s+([A-Z]+)\s*$")
 _MONITOR = re.compile(r"^\[([^\]]{5,40})\]\s+(PEER_\w+|COMM_\w+):\s+(.*)$")
 
 
@@ -148,8 +149,12 @@ def _paragraphs(teller: Teller, lines: list[str]) -> Iterator[Fact]:
     dead = False
     for line in lines:
         if row := _ROW.match(line):
-            if row.group(2) != "OK":
-                yield teller.about({"group": f"#{row.group(1)}"}).fact("ras.comm.error", row.group(2))
+            about = teller.about({"group": f"#{row.group(1)}"})
+            yield about.fact("ras.group.status", row.group(3))
+            if row.group(2).isdigit():
+                yield about.fact("ras.group.ranks", int(row.group(2)))
+            if row.group(4) != "OK":
+                yield about.fact("ras.comm.error", row.group(4))
             continue
         if head := _HEAD.match(line.strip()):
             group, common = head.group(1).lower().rjust(16, "0"), None
