@@ -10,7 +10,7 @@ import click
 
 from triage import __version__
 
-ORDER = ("explain", "lookup", "playbook", "signature", "schema")
+ORDER = ("explain", "collect", "report", "lookup", "playbook", "repro", "compare", "check", "record", "history")
 
 
 class Commands(click.Group):
