@@ -219,3 +219,11 @@ def test_any_of_several_may_be_the_first() -> None:
     )
     assert view(incident([early, hung])).answer(question) == "no"
     assert view(incident([early, near, hung])).answer(question) == "yes"
+
+
+def test_each_step_says_where_the_other_answer_would_have_led() -> None:
+    built = incident([signal(signature("torch/watchdog-timeout", role="symptom", cause=None), event())])
+    found = walk(tree(), lambda _, __: "yes")
+    best = ranked(built, [found])[0]
+    assert len(best.not_taken) == len(best.path)
+    assert all("no -> " in other for other in best.not_taken)

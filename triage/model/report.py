@@ -64,6 +64,7 @@ class Hypothesis(Spec, frozen=True, kw_only=True):
     repro: str | None = None
     playbook: str | None = None
     path: list[str] = []
+    not_taken: list[str] = []
     if_not_this: list[str] = []
     means: str = ""
     why: list[str] = []

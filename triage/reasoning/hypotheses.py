@@ -13,8 +13,9 @@ from triage.model.signature import Action, Cause, Check, Signature
 from triage.reasoning import candidates, culprits, doubt
 from triage.reasoning.candidates import Candidate
 from triage.reasoning.confidence import TOLD, Weighing, confidence
-from triage.reasoning.walking import Walk
+from triage.reasoning.walking import Walk, edge_of, target
 from triage.timeline import rfc3339
+from triage.vocabulary import Answer
 
 MOST = 6  # hypotheses told
 CITED = 8  # pieces of evidence for each
@@ -155,6 +156,7 @@ def _hypothesis(
         repro=walk.leaf.repro if walk else None,
         playbook=playbook,
         path=list(walk.path) if walk else [],
+        not_taken=_not_taken(walk) if walk else [],
         if_not_this=_if_not_this(candidate, signatures),
         why=_why(weighing),
     )
@@ -162,6 +164,17 @@ def _hypothesis(
 
 def _asked(told: Sequence[Walk]) -> list[Missing]:
     return [each for walk in told for each in walk.missing]
+
+
+def _not_taken(walk: Walk) -> list[str]:
+    """For each step of the path, where the answer that was not given would have led."""
+    told = []
+    for step in walk.path:
+        node, _, answer = step.partition(": ")
+        others: tuple[Answer, ...] = ("yes", "no")
+        ways = [(other, target(edge_of(walk.playbook, node, other))) for other in others if other != answer]
+        told.append("; ".join(f"{other} -> {leaf or following}" for other, (following, leaf) in ways))
+    return told
 
 
 def _handed_over(walked: Sequence[Walk], signatures: Sequence[Signature]) -> list[Walk]:

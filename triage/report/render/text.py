@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from triage.model.pictures import Pictures
 from triage.model.report import Hypothesis, Report
@@ -124,8 +125,8 @@ class _Screen:
             reasons = "; ".join(hypothesis.why) or "-"
             confidence = f"{hypothesis.confidence:.2f}"
             yield self.words("why", cause=hypothesis.cause, confidence=confidence, reasons=reasons)
-            for step in hypothesis.path:
-                yield f"  {hypothesis.playbook} · {clean(step)}"
+            for step, other in zip_longest(hypothesis.path, hypothesis.not_taken, fillvalue=""):
+                yield f"  {hypothesis.playbook} · {clean(step):<28} " + (f"({clean(other)})" if other else "")
             if hypothesis.if_not_this:
                 others = self.words("if-not-this", others=", ".join(hypothesis.if_not_this))
                 yield from wrapped("  ", others, self.width)
