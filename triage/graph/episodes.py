@@ -57,7 +57,7 @@ def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[in
     for signal in signals:
         known = signal.signature
         if known.severity == "fatal" and known.specificity == "strong" and known.role != "context":
-            fatal[signal.event.where.file].append(signal.event.where.line or 0)
+            fatal[signal.event.where.file] += signal.lines or [signal.event.where.line or 0]
     lines: dict[str, list[int]] = defaultdict(list)
     running: dict[str, dict[int | None, int]] = defaultdict(dict)
     for mark in sorted(marks, key=lambda mark: (mark.event.where.file, mark.event.where.line or 0)):

@@ -86,19 +86,28 @@ def _order(item: tuple[str, Any]) -> tuple[str, str]:
     return item[0], str(item[1])
 
 
+LINES = 64  # places of one repeated message that are remembered
+
+
 class _Run:
     """Occurrences of one signature on one entity."""
 
     def __init__(self, first: Reading) -> None:
         self.first = self.last = first
         self.count = 1
+        self.lines = [_line(first)]
 
     def add(self, reading: Reading) -> None:
         self.last, self.count = reading, self.count + 1
+        self.lines.append(_line(reading))
+        if len(self.lines) > LINES:
+            del self.lines[LINES // 2]  # the first half stays, of the rest the latest
 
     def signals(self) -> Iterator[Signal]:
         """The first with the count of all, and the last by itself when there are more."""
-        yield msgspec.structs.replace(signal(self.first), count=self.count, last_line=_line(self.last))
+        yield msgspec.structs.replace(
+            signal(self.first), count=self.count, last_line=_line(self.last), lines=tuple(self.lines)
+        )
         if self.count > 1:
             yield signal(self.last)
 

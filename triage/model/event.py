@@ -74,7 +74,7 @@ class Signal(Record, frozen=True, kw_only=True):
     fields: named groups of the match, typed by the signature.
     entity: what it hangs on, keys of EntityKind, from typed fields and the event's own rank and node.
     count: how many lines said the same (same signature, entity) in this file; the first is kept.
-    order: a stable ordinal (file order, line) for ties.
+    lines: where those stand, at most 64 of them (the first and the last), so that runs of a job can be told apart.
     """
 
     signature: Signature
@@ -83,6 +83,7 @@ class Signal(Record, frozen=True, kw_only=True):
     entity: dict[str, Scalar] = {}
     count: int = 1
     last_line: int | None = None
+    lines: tuple[int, ...] = ()
 
 
 class Mark(Record, frozen=True, kw_only=True):
