@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from triage.model.base import number
 from triage.model.event import Fact, Mark, Where
 from triage.model.incident import Incident
 
@@ -91,14 +91,3 @@ def step_ms(mark: Mark) -> float | None:
     """Duration of the step that a line tells, in ms."""
     ms, s = number(mark.fields.get("step_ms")), number(mark.fields.get("step_s"))
     return ms if ms is not None else s * 1000 if s is not None else None
-
-
-def number(value: object) -> float | None:
-    """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triage.analysis._bounds import both, epoch, memory, ordered, sentence, utilisation, words
-from triage.analysis._series import WARMUP, Series, number, series, step_ms
+from triage.analysis._series import WARMUP, Series, series, step_ms
+from triage.model.base import number
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
 

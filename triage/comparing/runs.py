@@ -8,9 +8,9 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from triage.analysis._series import PHASES, WARMUP, Series, number, series
+from triage.analysis._series import PHASES, WARMUP, Series, series
 from triage.analysis.steps import curves
-from triage.model.base import Record
+from triage.model.base import Record, number
 from triage.model.event import Fact
 from triage.model.incident import Incident
 from triage.model.report import Report

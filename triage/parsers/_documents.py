@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import re
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from triage.model.base import Scalar, Value
+from triage.model.base import Scalar, Value, number
 from triage.model.bundle import Document, File
 from triage.model.event import Fact, Where
 
@@ -51,17 +50,6 @@ def json_value(data: bytes) -> Any:
         raise ValueError("too large for memory") from error
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
-
-
-def number(value: Any) -> float | None:
-    """A finite number, given as one or as text; None for everything else (booleans, NaN, lists, N/A)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None
 
 
 def integer(value: Any) -> int | None:

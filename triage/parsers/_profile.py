@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from triage.model.base import Value
-from triage.parsers._documents import mapping, number, text
+from triage.model.base import Value, number
+from triage.parsers._documents import mapping, text
 
 STEPS = 4096
 TOP = 5

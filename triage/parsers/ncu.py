@@ -16,9 +16,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
+from triage.model.base import number
 from triage.model.bundle import Document
 from triage.model.event import Fact
-from triage.parsers._documents import Teller, inflated, number
+from triage.parsers._documents import Teller, inflated
 
 SOURCE = "ncu"
 ROWS = 1_000_000

@@ -17,10 +17,11 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
+from triage.model.base import number
 from triage.model.bundle import Document
 from triage.model.event import Fact
 from triage.parsers import _protobuf
-from triage.parsers._documents import Teller, inflated, number
+from triage.parsers._documents import Teller, inflated
 
 SOURCE = "scalars"
 MAGIC = (b":W&B",)

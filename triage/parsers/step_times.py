@@ -23,9 +23,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from triage.model.base import number
 from triage.model.bundle import Document
 from triage.model.event import Fact
-from triage.parsers._documents import Teller, inflated, integer, mapping, number, rank_of, text
+from triage.parsers._documents import Teller, inflated, integer, mapping, rank_of, text
 
 SOURCE = "step_times"
 BINS = 512
