@@ -191,7 +191,9 @@ def test_a_tree_that_hands_over_says_what_would_decide() -> None:
     best = ranked(built, walks({"small": tree()}, view(built)))[0]
     assert best.cause == "collective/rank-stalled"
     assert best.playbook == "small"
-    assert best.missing[0].how == "triage collect --only kernel_log"
+    asked, wanted = best.missing
+    assert asked.how == "triage collect --only kernel_log"  # the tree's own question comes first
+    assert wanted.what.endswith("(flight recorder)")
 
 
 def test_conclusions_and_warnings_are_no_events_in_an_order() -> None:

@@ -63,6 +63,7 @@ def test_a_running_job(tmp_path: Path, lab: service.Lab) -> None:
     ranks = [path for path in bundle.files if "/environment/rank" in path]
     # The nodes of this Slurm share one machine: reached past srun, each sees the ranks of all.
     assert {path.split("/")[1] for path in ranks} == set(service.NODES)
+    assert {path.split("/")[-1].split(".")[0] for path in ranks} == {"rank0", "rank1", "rank2", "rank3"}
     assert b"MASTER_ADDR=node001" in bundle.files[ranks[0]]
     wait_for(lab, number, "CANCELLED")
 
