@@ -1,25 +1,27 @@
-"""Print the JSON Schema of a report, signature or playbook."""
+"""Print the JSON Schema of an answer, a bundle, a recording, a signature or a playbook."""
 
 from __future__ import annotations
 
 import click
 
-NAMES = ("report", "signature", "playbook")
+from triage.cli._schemas import KINDS
 
 
 @click.command()
-@click.argument("name", type=click.Choice(NAMES))
+@click.argument("name", type=click.Choice(tuple(KINDS)))
 def command(name: str) -> None:
     """Print the JSON Schema of NAME, for editors and for programs that read the answer.
 
-    Example: triage schema report > report.schema.json
+    report, check, compare, scaling and lookup are what the commands write with --format json; bundle is the manifest of
+    what collect writes, steps a line of what record writes; signature and playbook are for editing the YAML.
+
+    \b
+    Examples:
+      triage schema report > report.schema.json
+      triage schema signature > signature.schema.json
     """
     import msgspec
 
-    from triage.model.playbook import Playbook
-    from triage.model.report import Report
-    from triage.model.signature import Signature
+    from triage.cli._schemas import schema
 
-    kinds = {"report": Report, "signature": Signature, "playbook": Playbook}
-    schema = msgspec.json.schema(kinds[name])
-    click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=1).decode())
+    click.echo(msgspec.json.format(msgspec.json.encode(schema(name)), indent=1).decode())
