@@ -49,7 +49,8 @@ def _read_whole(file: File, source: str) -> bool:
 
 def _told(evidence: Evidence, file: File, source: str) -> tuple[list[Fact], list[Gap]]:
     try:
-        document = Document(file=file, data=evidence.read(file, DOCUMENT_BYTES), unpickle=evidence.unpickle)
+        data = evidence.read(file, DOCUMENT_BYTES)
+        document = Document(file=file, data=data, unpickle=evidence.unpickle, unpickle_rows=evidence.unpickle_rows)
         return list(parser(source).facts(document)), []
     except Exception as error:  # the parser loop, one of the four places that may: one file must not end the analysis
         return [], [Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])]

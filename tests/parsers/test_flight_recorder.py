@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.analysis.build import facts, named
+from tests.analysis.build import document, facts, named
 from tests.analysis.jobs import Fault, Job, dump, run
+from triage.bundle.workers import Unpickler
 from triage.model.bundle import File
 from triage.parsers import flight_recorder
 from triage.parsers._documents import rank_of
+from triage.parsers._flight_records import WANTED, Row
 
 JOB = Job(2, 2, 2).write()
 STATES = run(JOB, [Fault(3, "host", 6)])
@@ -31,6 +35,33 @@ def test_pickle_and_json_agree() -> None:
     one, two = read(content), facts("flight_recorder", json.dumps(content).encode(), "fr_rank1")
     assert [(fact.name, fact.value, fact.entity) for fact in one] == [(f.name, f.value, f.entity) for f in two]
     assert {fact.entity["rank"] for fact in one} == {1}
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Unpickler]:
+    made = Unpickler()
+    yield made
+    made.close()
+
+
+def through(child: Unpickler, data: bytes) -> list[Any]:
+    """As a run reads it: records come from the child as rows, without the frames of what is over."""
+    whole = document(data, "fr_rank1")
+    return list(flight_recorder.facts(msgspec.structs.replace(whole, unpickle=child.load, unpickle_rows=child.rows)))
+
+
+@pytest.mark.parametrize("rank", range(JOB.ranks))
+def test_rows_of_the_child_say_what_whole_records_say(child: Unpickler, rank: int) -> None:
+    data = pickle.dumps(dump(JOB, STATES, rank), protocol=2)
+    assert through(child, data) == facts("flight_recorder", data, "fr_rank1")
+
+
+def test_the_child_keeps_frames_where_something_waits(child: Unpickler) -> None:
+    content = dump(JOB, STATES, 2)
+    _, rows = child.rows(pickle.dumps(content), WANTED, Row)
+    waits = [entry["state"] != "completed" for entry in content["entries"]]
+    assert [bool(row.frames) for row in rows] == waits
+    assert any(waits) and not all(waits)
 
 
 def test_the_first_unfinished_operation() -> None:
@@ -148,9 +179,21 @@ HOSTILE: list[Any] = [
 
 
 @pytest.mark.parametrize("content", HOSTILE)
-def test_hostile_content_gives_no_exception(content: Any) -> None:
-    read(content)
+def test_hostile_content_gives_no_exception(child: Unpickler, content: Any) -> None:
+    whole = read(content)
     facts("flight_recorder", json.dumps(content).encode(), "fr_rank1")
+    found = through(child, pickle.dumps(content, protocol=2))
+    assert [(fact.name, str(fact.value)) for fact in found] == [(fact.name, str(fact.value)) for fact in whole]
+
+
+def test_json_with_what_only_python_writes(child: Unpickler) -> None:
+    content = dump(JOB, STATES, 1)
+    content["entries"][0]["duration_ms"] = float("nan")
+    content["entries"].insert(0, None)
+    data = json.dumps(content)
+    assert "NaN" in data
+    found = facts("flight_recorder", data.encode(), "fr_rank1")
+    assert found == facts("flight_recorder", pickle.dumps(dump(JOB, STATES, 1)), "fr_rank1")
 
 
 @pytest.mark.parametrize(

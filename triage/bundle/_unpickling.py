@@ -1,8 +1,9 @@
 """The child that loads pickles: run as a script by workers.py, imports nothing of triage.
 
-Standard input: CPU seconds, length, then that many bytes, again and again. Standard output: a status byte, a length and
-the payload: `+` and MessagePack, or `-` and the reason. The unpickler refuses every class and persistent id, so that a
-pickle can only build plain data; the limits make that cheap. What is no finite tree of plain data is refused.
+Standard input: CPU seconds, two lengths, then that many bytes of a wish (MessagePack of model.bundle.Rows, or nothing)
+and of the pickle, again and again. Standard output: a status byte, a length and the payload: `+` and MessagePack, or
+`-` and the reason. The unpickler refuses every class and persistent id, so that a pickle can only build plain data; the
+limits make that cheap. What is no finite tree of plain data is refused.
 """
 
 import gc
@@ -12,7 +13,7 @@ import struct
 import sys
 from typing import Any, NoReturn
 
-HEAD = struct.Struct(">IQ")
+HEAD = struct.Struct(">IIQ")
 REPLY = struct.Struct(">cQ")
 PEEKED = 1 << 20
 
@@ -54,11 +55,28 @@ def allow(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def answer(data: bytes, encode: Any) -> tuple[bytes, bytes]:
+def rows(value: Any, wish: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """What remains without the records, and the records as rows, shorter where the rare columns are not wanted."""
+    whole = isinstance(value, (list, tuple))
+    records = value if whole else value.get(wish["of"]) if isinstance(value, dict) else None
+    if not isinstance(records, (list, tuple)):
+        return value, []
+    (key, usual), columns = wish["unless"], wish["columns"]
+    every = columns + wish["rare"]
+    table = [
+        tuple(map(item.get, columns if key in item and item[key] == usual else every))
+        for item in records
+        if isinstance(item, dict)
+    ]
+    return {**({} if whole else value), wish["of"]: []}, table
+
+
+def answer(data: bytes, wish: Any, encode: Any) -> tuple[bytes, bytes]:
     """Status and payload. Every way in which bytes can fail to be plain data ends in a reason."""
     try:
         # A reader that can be peeked into spares the unpickler a Python call for each opcode: half of the time.
-        return b"+", encode(Plain(io.BufferedReader(io.BytesIO(data), PEEKED)).load())
+        value = Plain(io.BufferedReader(io.BytesIO(data), PEEKED)).load()
+        return b"+", encode(rows(value, wish) if wish else value)
     except MemoryError:
         reason = "it needs too much memory"
     except RecursionError:
@@ -79,9 +97,10 @@ def main() -> None:
     confine(int(sys.argv[2]))
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while len(head := source.read(HEAD.size)) == HEAD.size:
-        seconds, length = HEAD.unpack(head)
+        seconds, asked, length = HEAD.unpack(head)
         allow(seconds)
-        status, payload = answer(source.read(length), encode)
+        wish = msgpack.decode(source.read(asked)) if asked else None
+        status, payload = answer(source.read(length), wish, encode)
         sink.write(REPLY.pack(status, len(payload)))
         sink.write(payload)
         sink.flush()

@@ -16,7 +16,7 @@ from triage.bundle.gathering import Gathering, Item, Recognise
 from triage.bundle.limits import Limits
 from triage.bundle.reading import chunks, recoded
 from triage.bundle.workers import Unpicklers
-from triage.model.bundle import Chunk, File, Gap
+from triage.model.bundle import Chunk, File, Gap, Rows
 
 DOCUMENT = 1 << 30  # bytes of a whole document that are read when the caller names no bound
 
@@ -104,6 +104,10 @@ class Evidence:
     def unpickle(self, data: bytes) -> Any:
         """The plain data of a pickle, loaded in a limited child. Raises ValueError with the reason."""
         return self._unpicklers.load(data)
+
+    def unpickle_rows(self, data: bytes, rows: Rows, kind: type) -> tuple[Any, list[Any]]:
+        """As `unpickle`, of the records only what is wanted (see `Unpickler.rows`)."""
+        return self._unpicklers.rows(data, rows, kind)
 
     def _open(self, item: Item) -> Inflation:
         return Inflation(item.blob, item.codecs, item.limits)

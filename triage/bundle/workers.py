@@ -6,17 +6,20 @@ loading here would save the child, but memory and time of a hostile pickle can o
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 
 from triage.bundle._unpickling import HEAD, REPLY
 from triage.model.base import Record
+from triage.model.bundle import Rows
 
 
 class Bounds(Record, frozen=True, kw_only=True):
@@ -41,12 +44,23 @@ class Unpickler:
 
     def load(self, data: bytes) -> Any:
         """The plain data of a pickle; tuples come as lists. Raises ValueError with the reason."""
+        return self._answer(data, b"", Any)
+
+    def rows(self, data: bytes, wanted: Rows, kind: type) -> tuple[Any, list[Any]]:
+        """A pickle whose records are too many to be looked at whole: what it holds beside them, and a row for each.
+
+        kind: an array-like struct whose fields are the wanted columns and then the rare ones; those that hold nothing
+        but msgspec.Raw are not decoded. Raises ValueError as `load` does.
+        """
+        return cast("tuple[Any, list[Any]]", self._answer(data, msgspec.msgpack.encode(wanted), tuple[Any, list[kind]]))  # type: ignore[valid-type]
+
+    def _answer(self, data: bytes, wish: bytes, kind: Any) -> Any:
         with self._lock:
-            status, payload = self._ask(data)
+            status, payload = self._ask(data, wish)
         if status != b"+":
             raise ValueError(f"the pickle cannot be read: {payload.decode('utf-8', 'replace')}")
         try:
-            return msgspec.msgpack.decode(payload, strict=False)
+            return msgspec.msgpack.decode(payload, type=kind, strict=False)
         except (msgspec.DecodeError, RecursionError, TypeError) as error:
             raise ValueError(f"the pickle cannot be read: {error}") from None
 
@@ -55,7 +69,7 @@ class Unpickler:
         with self._lock:
             self._end()
 
-    def _ask(self, data: bytes) -> tuple[bytes, bytes]:
+    def _ask(self, data: bytes, wish: bytes) -> tuple[bytes, bytes]:
         child = self._running()
         late = threading.Event()
 
@@ -67,16 +81,16 @@ class Unpickler:
         timer.daemon = True
         timer.start()
         try:
-            return self._exchange(child, data)
+            return self._exchange(child, data, wish)
         except (OSError, EOFError):
             self._end()
             return b"-", b"it takes too long" if late.is_set() else b"it takes too much time or memory"
         finally:
             timer.cancel()
 
-    def _exchange(self, child: subprocess.Popen[bytes], data: bytes) -> tuple[bytes, bytes]:
+    def _exchange(self, child: subprocess.Popen[bytes], data: bytes, wish: bytes) -> tuple[bytes, bytes]:
         sink, source = _pipes(child)
-        sink.write(HEAD.pack(self._bounds.cpu, len(data)))
+        sink.write(HEAD.pack(self._bounds.cpu, len(wish), len(data)) + wish)
         sink.write(data)
         sink.flush()
         status, length = REPLY.unpack(_exactly(source, REPLY.size))
@@ -115,9 +129,19 @@ class Unpicklers:
 
     def load(self, data: bytes) -> Any:
         """As `Unpickler.load`; waits while all children are busy."""
+        with self._one() as one:
+            return one.load(data)
+
+    def rows(self, data: bytes, wanted: Rows, kind: type) -> tuple[Any, list[Any]]:
+        """As `Unpickler.rows`; waits while all children are busy."""
+        with self._one() as one:
+            return one.rows(data, wanted, kind)
+
+    @contextlib.contextmanager
+    def _one(self) -> Iterator[Unpickler]:
         one = self._free.get()
         try:
-            return one.load(data)
+            yield one
         finally:
             self._free.put(one)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from triage.model.base import Record, Spec
+from triage.model.base import Record, Scalar, Spec
 from triage.vocabulary import GapReason
 
 
@@ -57,16 +57,31 @@ class Window(Record, frozen=True, kw_only=True):
     hit: int
 
 
+class Rows(Record, frozen=True, kw_only=True):
+    """What is wanted of the records (dictionaries) in the list `of` of a pickle, or in the list that a pickle is.
+
+    columns, then rare: the keys whose values make a row; rare ones are left out of records in which `unless` holds, a
+    key and its value.
+    """
+
+    of: str
+    columns: tuple[str, ...]
+    rare: tuple[str, ...]
+    unless: tuple[str, Scalar]
+
+
 class Document(Record, frozen=True, kw_only=True):
     """A whole file for a parser of a structured source.
 
     data: its bytes, decompressed.
     unpickle: loads a pickle in a limited child with every class refused; raises ValueError with the reason.
+    unpickle_rows: the same for a part of it (see `Unpickler.rows`); None where only `unpickle` is at hand.
     """
 
     file: File
     data: bytes
     unpickle: Callable[[bytes], Any]
+    unpickle_rows: Callable[[bytes, Rows, type], tuple[Any, list[Any]]] | None = None
 
 
 class Gap(Spec, frozen=True, kw_only=True):

@@ -20,19 +20,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import compress
 from typing import Any
+
+from msgspec import UNSET
 
 from triage.model.base import Value
 from triage.model.bundle import Document
 from triage.model.event import Fact, Stamp
-from triage.parsers._documents import Teller, integer, json_value, listing, mapping, rank_of, text
+from triage.parsers._documents import Teller, integer, listing, mapping, rank_of, text
+from triage.parsers._flight_records import Dump, Entry, load
 
 SOURCE = "flight_recorder"
 MAGIC = (b"\x80",)  # a pickle of protocol 2 or later
 GROUPS = 512  # of one rank; Megatron makes about 20
-ENTRIES = 200_000  # records read of one dump; the default buffer holds 2,000
 MEMBERS = 131_072
 RECENT = 8
 UNSIGNED = 1 << 31  # releases around 2.3 print -1 as a number beyond this
@@ -54,26 +57,24 @@ def facts(document: Document) -> Iterator[Fact]:
     """What the dump says, a bounded number of facts for each group."""
     teller = Teller(document, {"rank": rank_of(document.file)})
     try:
-        dump = _load(document)
+        dump = load(document)
     except ValueError as error:
         yield teller.fact("fr.unreadable", str(error)[:200])
         return
-    entries = [entry for entry in listing(dump.get("entries"))[-ENTRIES:] if isinstance(entry, dict)]
-    yield teller.fact("fr.version", text(dump.get("version")) or "2.2" if "version" in dump else "2.0")
+    entries = dump.entries or []
+    yield teller.fact("fr.version", "2.0" if dump.version is UNSET else text(dump.version) or "2.2")
     yield teller.fact("fr.entries", len(entries))
-    whole = bool(entries) and {integer(e.get("record_id")) or 0 for e in entries} == set(range(len(entries)))
+    whole = _whole(entries)
     for name, group in _groups(dump, entries).items():
         yield from group.facts(teller.about({"group": name}), whole)
 
 
-def _load(document: Document) -> dict[Any, Any]:
-    data = document.data
-    raw = document.unpickle(data) if data[:1] == b"\x80" else json_value(data)
-    if isinstance(raw, (list, tuple)):  # torch 2.2 wrote the entries alone
-        return {"entries": list(raw)}
-    if not isinstance(raw, dict) or not ({"entries", "pg_config", "pg_status", "version"} & set(raw)):
-        raise ValueError("no flight recorder dump")
-    return raw
+def _whole(entries: list[Entry]) -> bool:
+    """Were none dropped since the start? Their numbers are then those from 0 on; the last alone tells most often."""
+    count = len(entries)
+    if not entries or (integer(entries[-1].record_id) or 0) >= count:
+        return False
+    return {integer(entry.record_id) or 0 for entry in entries} == set(range(count))
 
 
 class _Group:
@@ -83,21 +84,19 @@ class _Group:
         self.desc = text(config.get("desc"))
         self.ranks = _members(config.get("ranks"))
         self.status: dict[Any, Any] = {}
-        self.entries: list[dict[Any, Any]] = []
+        self.entries: list[Entry] = []
 
     def facts(self, teller: Teller, whole: bool) -> Iterator[Fact]:
         """Counters, then the first operation that is not completed. `whole`: no record was dropped."""
-        done = [_done(entry) for entry in self.entries]
-        pending = [entry for entry, over in zip(self.entries, done, strict=True) if not over]
-        sequences = [_sequence(entry) for entry in self.entries]
-        finished = [number for number, over in zip(sequences, done, strict=True) if over]
+        sequences, over = list(map(_sequence, self.entries)), list(map(_done, self.entries))
+        pending = [entry for entry, done in zip(self.entries, over, strict=True) if not done]
         point = any(map(_point_to_point, self.entries))
         values: dict[str, Value] = {
             "fr.group.ranks": self.ranks or None,
             "fr.group.desc": self.desc or None,
             "fr.enqueued": self._count("last_enqueued_collective", sequences),
             "fr.started": _nothing_is_none(integer(self.status.get("last_started_collective"))),
-            "fr.completed": self._count("last_completed_collective", finished),
+            "fr.completed": self._count("last_completed_collective", compress(sequences, over)),
             "fr.pending": len(pending),
             "fr.p2p": point or None,
             "fr.recent": _recent(self.entries, pending) or None,
@@ -107,8 +106,8 @@ class _Group:
         if pending:
             yield from self._first(teller, min(pending, key=_order))
 
-    def _first(self, teller: Teller, entry: dict[Any, Any]) -> Iterator[Fact]:
-        created = integer(entry.get("time_created_ns")) or (integer(entry.get("time_created_us")) or 0) * 1000
+    def _first(self, teller: Teller, entry: Entry) -> Iterator[Fact]:
+        created = integer(entry.time_created_ns) or (integer(entry.time_created_us) or 0) * 1000
         fact = teller.fact("fr.last_op", _operation(entry))
         yield Fact(
             name=fact.name, value=fact.value, where=fact.where, entity=fact.entity,
@@ -116,16 +115,16 @@ class _Group:
         )  # fmt: skip
         values: dict[str, Value] = {
             "fr.last_seq": _sequence(entry),
-            "fr.last_state": text(entry.get("state")) or None,
+            "fr.last_state": text(entry.state) or None,
             "fr.last_sizes": _sizes(entry, "input_sizes"),
-            "fr.last_dtypes": _short(entry.get("input_dtypes")),
+            "fr.last_dtypes": _short(entry.rare("input_dtypes")),
             "fr.last_frame": _frame(entry),
             "fr.last_order": _order(entry),
             "fr.last_peer": self._peer(entry),
         }
         yield from teller.some(values)
 
-    def _count(self, key: str, sequences: list[int | None]) -> int | None:
+    def _count(self, key: str, sequences: Iterable[int | None]) -> int | None:
         """The group's own counter, or a record's higher number: the watchdog updates its counters late."""
         numbers = [found for found in sequences if found is not None]
         told = integer(self.status.get(key))
@@ -139,42 +138,42 @@ class _Group:
             peer = self._peer(entry)
             if peer is not None:
                 told = counts.setdefault(peer, [0, 0, 0, 0])
-                at = 0 if "send" in text(entry.get("profiling_name")) else 2
+                at = 0 if "send" in text(entry.profiling_name) else 2
                 told[at] += 1
                 told[at + 1] += _done(entry)
         return [" ".join(map(str, [peer, *told])) for peer, told in sorted(counts.items())]
 
-    def _peer(self, entry: dict[Any, Any]) -> int | None:
-        found = _PEER.search(text(entry.get("profiling_name")))
+    def _peer(self, entry: Entry) -> int | None:
+        found = _PEER.search(text(entry.profiling_name))
         if not found:
             return None
         local = int(found.group(4))  # numbers in the name count within the group
         return sorted(self.ranks)[local] if local < len(self.ranks) else (None if self.ranks else local)
 
 
-def _groups(dump: dict[Any, Any], entries: list[dict[Any, Any]]) -> dict[str, _Group]:
+def _groups(dump: Dump, entries: list[Entry]) -> dict[str, _Group]:
     """Groups by name. Status is keyed by a number of this process alone: entries tell which group it is."""
-    config = mapping(dump.get("pg_config"))
+    config = mapping(dump.pg_config)
     groups = {str(name)[:200]: _Group(mapping(item)) for name, item in list(config.items())[:GROUPS]}
     names: dict[str, str] = {}
     for entry in entries:
         name = _group_name(entry, groups)
         if name not in groups and len(groups) >= GROUPS:
             continue
-        names[str(entry.get("pg_id"))] = name
+        names[str(entry.pg_id)] = name
         if name not in groups:
-            groups[name] = _Group({"desc": text([*listing(entry.get("process_group")), "", ""][1])})
+            groups[name] = _Group({"desc": text([*listing(entry.process_group), "", ""][1])})
         groups[name].entries.append(entry)
-    _place_status(mapping(dump.get("pg_status")), names, groups)
+    _place_status(mapping(dump.pg_status), names, groups)
     return {name: group for name, group in groups.items() if group.entries or group.status or group.ranks}
 
 
-def _group_name(entry: dict[Any, Any], groups: dict[str, _Group]) -> str:
+def _group_name(entry: Entry, groups: dict[str, _Group]) -> str:
     """The name that all ranks share; releases before 2.4 give the local number only."""
-    pair = listing(entry.get("process_group"))
-    if pair and isinstance(pair[0], str):
+    pair = entry.process_group
+    if isinstance(pair, (list, tuple)) and pair and isinstance(pair[0], str):
         return pair[0][:200]
-    local = str(entry.get("pg_id"))[:200]
+    local = str(entry.pg_id)[:200]
     return local if local in groups or len(groups) != 1 else next(iter(groups))
 
 
@@ -208,37 +207,36 @@ def _ranks(items: list[Any]) -> list[int]:
     return [item for item in numbers if item is not None and item >= 0]
 
 
-def _done(entry: dict[Any, Any]) -> bool:
+def _done(entry: Entry) -> bool:
     """Completed; Gloo leaves the state at scheduled and only retires the record."""
-    if entry.get("state") == "completed" or entry.get("retired") is True:
+    if entry.state == "completed" or entry.retired is True:
         return True
-    return bool(integer(entry.get("time_discovered_completed_ns")))
+    return bool(integer(entry.time_discovered_completed_ns))
 
 
-def _point_to_point(entry: dict[Any, Any]) -> bool:
-    told = entry.get("is_p2p")
-    if told is True:
+def _point_to_point(entry: Entry) -> bool:
+    if entry.is_p2p is True:
         return True
-    name = entry.get("profiling_name")
-    return isinstance(name, str) and ("send" in name or "recv" in name) and bool(_PEER.search(name[:400]))
+    name = entry.profiling_name
+    return isinstance(name, str) and ("->" in name or "<-" in name) and bool(_PEER.search(name[:400]))
 
 
-def _sequence(entry: dict[Any, Any]) -> int | None:
+def _sequence(entry: Entry) -> int | None:
     if _point_to_point(entry):
-        return integer(entry.get("p2p_seq_id"))
-    found = integer(entry.get("collective_seq_id"))
-    return found if found is not None else integer(entry.get("seq_id"))
+        return integer(entry.p2p_seq_id)
+    found = integer(entry.collective_seq_id)
+    return found if found is not None else integer(entry.seq_id)
 
 
-def _order(entry: dict[Any, Any]) -> int:
-    for key in ("record_id", "time_created_ns", "time_created_us", "op_id", "seq_id"):
-        if (found := integer(entry.get(key))) is not None:
+def _order(entry: Entry) -> int:
+    for value in (entry.record_id, entry.time_created_ns, entry.time_created_us, entry.op_id, entry.seq_id):
+        if (found := integer(value)) is not None:
             return found
     return 0
 
 
-def _operation(entry: dict[Any, Any]) -> str:
-    return text(entry.get("profiling_name"), 80) or "unknown"
+def _operation(entry: Entry) -> str:
+    return text(entry.profiling_name, 80) or "unknown"
 
 
 def _short(value: Any) -> str | None:
@@ -247,15 +245,15 @@ def _short(value: Any) -> str | None:
     return ",".join(items) or None
 
 
-def _sizes(entry: dict[Any, Any], key: str) -> str | None:
-    value = entry.get(key)
+def _sizes(entry: Entry, key: str) -> str | None:
+    value = entry.rare(key)
     if not isinstance(value, (list, tuple)):
         return None
     shapes = [listing(shape)[:8] for shape in list(value)[:8]]
     return ";".join("x".join(str(integer(side)) for side in shape) for shape in shapes)
 
 
-def _recent(entries: list[dict[Any, Any]], pending: list[dict[Any, Any]]) -> list[str]:
+def _recent(entries: list[Entry], pending: list[Entry]) -> list[str]:
     """The collectives around the first one that is not completed: enough to compare ranks at one sequence number."""
     ordered = sorted((entry for entry in entries if not _point_to_point(entry)), key=_order)
     first = min(map(_order, pending), default=None)
@@ -265,14 +263,14 @@ def _recent(entries: list[dict[Any, Any]], pending: list[dict[Any, Any]]) -> lis
     start = max(min(at - BEFORE_PENDING, len(ordered) - RECENT), 0)
     return [
         " ".join([str(_sequence(e)), _operation(e), _sizes(e, "input_sizes") or "-", _sizes(e, "output_sizes") or "-",
-                  _short(e.get("input_dtypes")) or "-"])
+                  _short(e.rare("input_dtypes")) or "-"])
         for e in ordered[start : start + RECENT]
     ]  # fmt: skip
 
 
-def _frame(entry: dict[Any, Any]) -> str | None:
+def _frame(entry: Entry) -> str | None:
     """`file:line name` of the innermost frame that is not a library's."""
-    for frame in listing(entry.get("frames"))[:64]:
+    for frame in listing(entry.rare("frames"))[:64]:
         item = mapping(frame)
         name = text(item.get("filename"))
         if name and not _LIBRARY.search(name):
