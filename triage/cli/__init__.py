@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -26,6 +27,10 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"triage.cli.{cmd_name}").command
+        if os.environ.get("_TRIAGE_COMPLETE"):  # the shell asks what could stand here
+            from triage.cli._completing import equip
+
+            equip(cmd_name, command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,8 +79,6 @@ def main() -> None:
 
 def _silence_stdout() -> None:
     """Python flushes stdout at exit: without this the broken pipe would be reported a second time."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
