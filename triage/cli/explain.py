@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from triage.cli import _history
 from triage.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 10, "suspected": 11, "inconclusive": 12
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--lang", envvar="TRIAGE_LANG", metavar="TAG", help="Language of the answer: en or zh.")
 @click.option("--no-history", is_flag=True, help="Do not keep this incident for `triage history`.")
+@_history.OPTION
 def command(
     paths: tuple[str, ...],
     form: str | None,
@@ -43,6 +45,7 @@ def command(
     quiet: bool,
     lang: str | None,
     no_history: bool,
+    place: str | None,
 ) -> int:
     """Explain the incident whose evidence lies in PATHS: logs, folders, archives, or `-` for standard input.
 
@@ -53,7 +56,7 @@ def command(
       kubectl logs trainer-0 | triage explain -
       triage explain --demo
     """
-    from triage.cli import _history, _names, _output
+    from triage.cli import _names, _output
     from triage.report.language import words
 
     if demo == "list":
@@ -61,6 +64,7 @@ def command(
         return 0
     if not paths and demo is None:
         raise UsageError("nothing to explain: name a log, a folder or an archive, `-` for standard input, or --demo")
+    _history.check(place)
     _output.refuse_overwrite(output, force)
     form = _output.form_of(output, form, FORMS)
     language, terminal = words(lang), output is None and _output.stdout_is_terminal()
@@ -70,7 +74,7 @@ def command(
     text = _output.render(report, form, verbose, terminal, language, style, pictures)
     _output.deliver(_names.shown(text, told) if form == "text" and output is None else text, output)
     if demo is None and not no_history:
-        _history.keep(report, pictures, quiet, verbose)
+        _history.keep(report, pictures, quiet, verbose, place)
     return EXIT_CODES[report.verdict] if exit_code else 0
 
 

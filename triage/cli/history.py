@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from triage.cli._history import OPTION
 from triage.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ FORM = click.option("--format", "form", type=click.Choice(("text", "json")), def
 def command() -> None:
     """Look at incidents that `triage explain` has kept on this machine.
 
-    They lie in one SQLite file (TRIAGE_HISTORY names another; TRIAGE_HISTORY=off or explain --no-history keep none).
+    They lie in one SQLite file, or where TRIAGE_HISTORY or --history says: another file, or the PostgreSQL database of
+    a team (TRIAGE_HISTORY=off or explain --no-history keep none).
 
     \b
     Examples:
@@ -37,11 +39,12 @@ def command() -> None:
 @click.option("--signature", metavar="ID", help="Only incidents in which this was seen.")
 @click.option("-n", "most", type=click.IntRange(1), default=50, show_default=True, help="How many.")
 @FORM
-def list_(cause: str | None, node: str | None, signature: str | None, most: int, form: str) -> None:
+@OPTION
+def list_(cause: str | None, node: str | None, signature: str | None, most: int, form: str, place: str | None) -> None:
     """Incidents, the newest first. Example: triage history list --cause gpu"""
     from triage.history import questions
 
-    with _store() as store:
+    with _store(place) as store:
         rows = questions.listed(store, cause, node, signature, most)
     head = ("id", "when", "verdict", "cause", "job", "GPU-hours")
     _tell(rows, form, head, lambda row: (
@@ -53,11 +56,12 @@ def list_(cause: str | None, node: str | None, signature: str | None, most: int,
 @command.command()
 @click.argument("identity", metavar="ID")
 @FORM
-def show(identity: str, form: str) -> None:
+@OPTION
+def show(identity: str, form: str, place: str | None) -> None:
     """All that is kept of one incident. Example: triage history show 3fa1"""
     from triage.history import questions
 
-    with _store() as store:
+    with _store(place) as store:
         row = questions.shown(store, identity)
     if form == "json":
         click.echo(json.dumps(row, indent=1, ensure_ascii=False))
@@ -77,9 +81,10 @@ def show(identity: str, form: str) -> None:
 @click.argument("identity", metavar="ID")
 @click.argument("text")
 @click.option("--held", type=click.Choice(("yes", "no")), help="Did it help?")
-def note(identity: str, text: str, held: str | None) -> None:
+@OPTION
+def note(identity: str, text: str, held: str | None, place: str | None) -> None:
     """Write down what was done. Example: triage history note 3fa1 "replaced the cable" --held yes"""
-    with _store() as store:
+    with _store(place) as store:
         whole = store.note(identity, text, held)
     click.echo(f"noted for {whole[:8]}")
 
@@ -88,11 +93,12 @@ def note(identity: str, text: str, held: str | None) -> None:
 @click.option("--cause", metavar="ID", help="Only this cause, or this area.")
 @click.option("-n", "most", type=click.IntRange(1), default=30, show_default=True, help="How many.")
 @FORM
-def nodes(cause: str | None, most: int, form: str) -> None:
+@OPTION
+def nodes(cause: str | None, most: int, form: str, place: str | None) -> None:
     """Nodes by how often they were at fault, and whether that is chance. Example: triage history nodes"""
     from triage.history import questions
 
-    with _store() as store:
+    with _store(place) as store:
         rows = questions.nodes(store, cause)[:most]
     head = ("node", "at fault", "runs", "node-days", "per node-day", "chance", "")
     _tell(rows, form, head, lambda row: (
@@ -103,11 +109,12 @@ def nodes(cause: str | None, most: int, form: str) -> None:
 
 @command.command()
 @FORM
-def stats(form: str) -> None:
+@OPTION
+def stats(form: str, place: str | None) -> None:
     """Goodput, and mean time between failures by class. Example: triage history stats"""
     from triage.history import questions
 
-    with _store() as store:
+    with _store(place) as store:
         found = questions.stats(store)
     if form == "json":
         click.echo(json.dumps(found, indent=1))
@@ -122,7 +129,8 @@ def stats(form: str) -> None:
 @command.command()
 @click.option("-o", "--output", required=True, metavar="FILE", help="Ends in .csv or .parquet.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
-def export(output: str, force: bool) -> None:
+@OPTION
+def export(output: str, force: bool, place: str | None) -> None:
     """All incidents as CSV, or as Parquet (extra scale). Example: triage history export -o incidents.csv"""
     from triage.cli import _output
     from triage.history import exporting
@@ -131,23 +139,23 @@ def export(output: str, force: bool) -> None:
     if suffix not in {".csv", ".parquet"}:
         raise UsageError(f"{output}: the name must end in .csv or .parquet")
     _output.refuse_overwrite(output, force)
-    with _store() as store:
+    with _store(place) as store:
         if suffix == ".parquet":
             exporting.to_parquet(store, Path(output))
         else:
             _output.deliver(exporting.as_csv(store), output)
 
 
-def _store() -> Store:
-    from triage.history.places import place
+def _store(told: str | None) -> Store:
+    from triage.history import places
     from triage.history.store import Store
 
-    path = place()
-    if path is None:
+    place = places.place(told)
+    if place is None:
         raise UsageError("there is no history: TRIAGE_HISTORY is off, or there is no home folder")
-    if not path.exists():
-        raise UsageError(f"nothing was kept yet ({path} does not exist); `triage explain` keeps what it explains")
-    return Store(path)
+    if isinstance(place, Path) and not place.exists():
+        raise UsageError(f"nothing was kept yet ({place} does not exist); `triage explain` keeps what it explains")
+    return Store(place)
 
 
 def _tell(rows: list[dict[str, Any]], form: str, head: tuple[str, ...], cells: Any) -> None:

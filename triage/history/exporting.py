@@ -20,9 +20,10 @@ COLUMNS = (
 
 def table(store: Store) -> list[dict[str, Any]]:
     """One row an incident, oldest first; lists are joined by blanks, culprits and notes are JSON."""
+    joined = store.database.joined
     rows = store.rows(
-        "SELECT i.*, (SELECT GROUP_CONCAT(node, ' ') FROM ran WHERE incident = i.id) AS nodes, "
-        "(SELECT GROUP_CONCAT(signature, ' ') FROM signs WHERE incident = i.id) AS signatures "
+        f"SELECT i.*, (SELECT {joined}(node, ' ') FROM ran WHERE incident = i.id) AS nodes, "  # noqa: S608 ours
+        f"(SELECT {joined}(signature, ' ') FROM signs WHERE incident = i.id) AS signatures "
         "FROM incidents i ORDER BY seen, id"
     )
     notes: dict[str, list[dict[str, Any]]] = {}

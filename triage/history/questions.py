@@ -99,11 +99,7 @@ def stats(store: Store) -> dict[str, Any]:
         "SUM(CASE WHEN gpu_hours IS NOT NULL THEN ranks * run_s END) / 3600 AS gpu_hours, "
         "SUM(CASE WHEN ranks * run_s IS NOT NULL THEN gpu_hours END) AS lost FROM incidents"
     )[0]
-    classes = store.rows(
-        "SELECT SUBSTR(cause, 1, INSTR(cause, '/') - 1) AS class, COUNT(*) AS failures, "
-        "SUM(gpu_hours) AS lost_gpu_hours FROM incidents "
-        "WHERE cause IS NOT NULL AND verdict IN ('diagnosed', 'suspected') GROUP BY 1 ORDER BY 2 DESC, 1"
-    )
+    classes = _classes(store)
     for row in classes:
         row["mtbf_hours"] = round(whole["run_hours"] / row["failures"], 3) if whole["run_hours"] else None
     total, lost = whole["gpu_hours"], whole["lost"]
@@ -112,3 +108,19 @@ def stats(store: Store) -> dict[str, Any]:
         "incidents": whole["incidents"], "run_hours": whole["run_hours"], "gpu_hours": total, "lost_gpu_hours": lost,
         "goodput": goodput, "classes": classes,
     }  # fmt: skip
+
+
+def _classes(store: Store) -> list[dict[str, Any]]:
+    """Failures by the area of their cause, the most frequent first."""
+    rows = store.rows(
+        "SELECT cause, COUNT(*) AS failures, SUM(gpu_hours) AS lost FROM incidents "
+        "WHERE cause IS NOT NULL AND verdict IN ('diagnosed', 'suspected') GROUP BY cause ORDER BY cause"
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        area = row["cause"].partition("/")[0]
+        own = found.setdefault(area, {"class": area, "failures": 0, "lost_gpu_hours": None})
+        own["failures"] += row["failures"]
+        if row["lost"] is not None:
+            own["lost_gpu_hours"] = (own["lost_gpu_hours"] or 0.0) + row["lost"]
+    return sorted(found.values(), key=lambda row: (-row["failures"], row["class"]))

@@ -8,6 +8,8 @@ from triage.model.postmortem import Impact
 from triage.model.report import Culprit, Report
 
 NODES = 4096
+LONGEST_S = 10 * 365 * 86400.0  # a run that seems to last longer has stamps that are none; it would outweigh all others
+MOST = 10**7  # ranks, for the same reason
 
 
 class Kept(Record, frozen=True, kw_only=True):
@@ -43,8 +45,14 @@ def kept(report: Report, pictures: Pictures, impact: Impact) -> Kept:
         id=pictures.evidence, verdict=report.verdict, job=report.bundle.job,
         cause=best.cause if best else None, title=best.title if best else "",
         confidence=best.confidence if best else None,
-        ended=span.end.at if span.end else None, run_s=round(run, 3) if run is not None else None,
-        lost_s=impact.lost_s, gpu_hours=impact.gpu_hours, ranks=impact.ranks,
+        ended=span.end.at if span.end else None, run_s=_within(run, LONGEST_S),
+        lost_s=_within(impact.lost_s, LONGEST_S), gpu_hours=_within(impact.gpu_hours, LONGEST_S / 3600 * MOST),
+        ranks=impact.ranks if impact.ranks is not None and impact.ranks <= MOST else None,
         nodes=tuple(nodes[:NODES]), culprits=tuple(best.culprits) if best else (),
         signatures=tuple(sorted({row.signature for row in report.timeline if row.role != "context"})),
     )  # fmt: skip
+
+
+def _within(value: float | None, most: float) -> float | None:
+    """The value where it can be true, else unknown."""
+    return round(value, 3) if value is not None and 0 <= value <= most else None
