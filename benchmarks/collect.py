@@ -104,11 +104,15 @@ def redaction(log: str) -> None:
     spec.loader.exec_module(module)
     outputs = []
     for name, redactor in (("node", module.Redactor(rules_file(), b"k" * 32)), ("here", Redactor(b"k" * 32))):
-        sink, started = io.BytesIO(), time.process_time()
-        redactor.copy(io.BytesIO(data), sink)
-        print(f"{name}: {len(data) / 1e6 / (time.process_time() - started):.0f} MB/s {json.dumps(redactor.counts)}")
-        outputs.append(sink.getvalue())
-    print("same bytes" if outputs[0] == outputs[1] else "DIFFERENT BYTES")
+        redactor.copy(io.BytesIO(b"8.8.4.4\n"), io.BytesIO())  # rules are compiled when first needed
+        with Path(log).open("rb") as source, Path(os.devnull).open("wb") as sink:
+            started = time.process_time()
+            redactor.copy(source, sink)
+            taken = time.process_time() - started
+        print(f"{name}: {len(data) / 1e6 / taken:.0f} MB/s {json.dumps(redactor.counts)}")
+        outputs.append(io.BytesIO())
+        redactor.copy(io.BytesIO(data), outputs[-1])
+    print("same bytes" if outputs[0].getvalue() == outputs[1].getvalue() else "DIFFERENT BYTES")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 
-CHUNK = 1 << 20  # bytes read at once
+CHUNK = 1 << 20  # bytes read at once, at most half of LONGEST
 LONGEST = 4 << 20  # bytes of a line without an end; then it is cut at the last blank
 MEMORY = 100000  # distinct shapes, and words of shapes, remembered
 WORD = 80  # bytes of a word worth remembering
@@ -112,7 +112,9 @@ class Redactor(object):
             whole, rest = cut(rest + head)
             sink.write(change(whole))
             head = source.read(CHUNK)
-        sink.write(change(rest))
+        while rest:
+            whole, rest = cut(rest) if len(rest) >= LONGEST else (rest, b"")
+            sink.write(change(whole))
 
     def text(self, data):
         """Redact whole lines; a key that began in the lines before goes on."""
@@ -230,8 +232,12 @@ class Redactor(object):
 
 
 def cut(data):
-    """Whole lines, and the rest. A line without an end is cut at the last blank, so that memory stays bounded."""
-    at = data.rfind(b"\n") + 1
-    if not at and len(data) >= LONGEST:
-        at = data.rfind(b" ") + 1 or len(data)
+    """Whole lines, and the rest. A line without an end is cut at a blank, so that memory stays bounded.
+
+    Where it is cut depends on the file alone, not on how it was read: the launcher reads other pieces.
+    """
+    if len(data) >= LONGEST and data.find(b"\n", 0, LONGEST) < 0:
+        at = data.rfind(b" ", 0, LONGEST) + 1 or LONGEST
+    else:
+        at = data.rfind(b"\n") + 1
     return data[:at], data[at:]

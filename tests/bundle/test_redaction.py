@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import random
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -92,6 +93,34 @@ def test_a_block_over_the_edge_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(NODE, "CHUNK", 50)
     data = (BLOCKS["pem"].format(*PARTS) + "\n" + BLOCKS["pair-yaml"].format(PARTS[0]) + "\n").encode() * 20
     assert not [part for part in PARTS if part.encode() in both(data)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_line_without_an_end_is_cut_at_the_same_place(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    for module, chunk in ((redaction, 48), (NODE, 90)):
+        monkeypatch.setattr(module, "CHUNK", chunk)
+        monkeypatch.setattr(module, "LONGEST", 200)
+    source = random.Random(seed)
+    parts = [line for line, _ in source.sample([*PLANTED.values()], 6)] + ["x" * source.randrange(500), "a b " * 90]
+    source.shuffle(parts)
+    both(source.choice(["", " ", "\n"]).join(parts).encode())
+
+
+ADDRESSES = ("8.8.4.4", "2600:1f18::7", "10.0.3.17", "1.2.3", "2026:11:30", "v8.8.4.4", "fe80::1", "9.1.0.70")
+
+
+@pytest.mark.parametrize("share", [1, 3, 400])
+@pytest.mark.parametrize("hosts", [False, True])
+def test_addresses_are_found_at_a_glance_and_without(share: int, hosts: bool) -> None:
+    """In every so many-th line, so that the scanner looks into the lines, or everywhere at once."""
+    lines = [
+        f"rank {number % 8}, loss 2.5 " * bool(share > 1) + ADDRESSES[number // share % 8] * (not number % share)
+        for number in range(4000)
+    ]
+    out = both("\n".join(lines).encode(), {}, hosts)
+    assert b"8.8.4.4" not in out.replace(b"v8.8.4.4", b"")
+    assert b"2600:" not in out
+    assert (b"10.0.3.17" in out) is not hosts
 
 
 KEPT = (

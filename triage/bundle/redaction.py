@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from triage import content
+from triage.bundle.redaction_lines import line_end, lines_for
 from triage.model.base import Record
 
-CHUNK = 4 << 20  # bytes scanned at once
-LONGEST = 4 << 20  # bytes of a line without an end, as on the nodes
+CHUNK = 1 << 19  # bytes scanned at once: what stays in the processor's cache is redacted twice as fast as 4 MiB
+LONGEST = 4 << 20  # bytes of a line without an end, as on the nodes; at least four times CHUNK
 MEMORY = 100_000  # distinct words of shapes remembered
 WORD = 80  # bytes of a word worth remembering
+SHORT = 400  # bytes of a line's shape worth remembering
 _BLANK = b"\"'`,;|()[]{}<>"
-_WIDE = re.compile(rb"\{(\d+),\d{3,}\}")  # the scanner only points at lines: an upper bound of hundreds costs it memory
 _BASE64 = re.compile(
     rb"(?:^|[\s:>|\]])[A-Za-z0-9+/=]{16,100}\\?\s*$|^\s*(?:[\w.\[-]{0,20}[:|>\]]\s*){0,2}[A-Za-z0-9+/=]{1,100}\s*$"
     rb"|(?:Proc-Type|DEK-Info|Comment|Version|Hash): |^\s*$"
@@ -34,7 +35,8 @@ _BASE64 = re.compile(
 class Rule(Record, frozen=True, kw_only=True):
     """One kind of value: group `s` of the regex becomes a token unless the value looks like `unless`.
 
-    scan: what the scanner looks for instead, where the regex itself would be slow there.
+    scan: what the scanner looks for instead, where the regex itself would be slow there. glance: what is looked for
+    before that, several times faster, where it tells nearly all lines apart.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Rule(Record, frozen=True, kw_only=True):
     regex: re.Pattern[bytes]
     unless: re.Pattern[bytes] | None = None
     scan: bytes | None = None
+    glance: bytes | None = None
 
 
 class Opening(Record, frozen=True, kw_only=True):
@@ -101,13 +104,17 @@ class Redactor:
         self._done = re.compile(f"(?:{'|'.join(map(re.escape, kinds))})-[0-9a-f]{{8}}".encode())
         self._by_anchor: dict[bytes, list[int]] = {}
         self._words: dict[bytes, tuple[int, ...]] = {}
+        self._shapes: dict[bytes, list[int]] = {}
+        self._tokens: dict[tuple[str, bytes], bytes] = {}
         everything: list[Rule | Opening] = [*self.rules, *self.openings]
         for index, one in enumerate(everything):
             for anchor in one.anchors:
                 self._by_anchor.setdefault(anchor, []).append(index)
         self._open: Opening | None = None
         self._left = 0
-        self._scan = _scanner(everything)
+        self._scan = lines_for(
+            [(one.regex, getattr(one, "scan", None), getattr(one, "glance", None)) for one in everything]
+        )
 
     # ---- streams ----
 
@@ -126,7 +133,9 @@ class Redactor:
             whole, rest = _cut(rest + head)
             sink.write(change(whole))
             head = source.read(CHUNK)
-        sink.write(change(rest))
+        while rest:
+            whole, rest = _cut(rest) if len(rest) >= LONGEST else (rest, b"")
+            sink.write(change(whole))
 
     def text(self, data: bytes) -> bytes:
         """Whole lines redacted; a key that began in the lines before goes on."""
@@ -157,7 +166,7 @@ class Redactor:
             if start < at:
                 continue
             yield data[at:start]
-            end = _end(data, start)
+            end = line_end(data, start)
             yield change(data[start:end])
             at = end
             if follow and self._open is not None and end < len(data):
@@ -169,7 +178,7 @@ class Redactor:
         """Go on with an open block from a line's start: where it ended (before a line's end), and what it became."""
         lines, end = [], at - 1
         while self._open is not None and at < len(data):
-            end = _end(data, at)
+            end = line_end(data, at)
             line = data[at:end]
             lines.append(self._second(line, self._open.second) if self._open.second else self._inner(line, self._open))
             at = end + 1
@@ -194,12 +203,18 @@ class Redactor:
         return token(self.key, block.kind, value)
 
     def _needed(self, line: bytes) -> list[int]:
-        """Indexes of the rules and openings whose anchors the line holds."""
+        """Indexes of the rules and openings whose anchors the line holds; shapes repeat, and are remembered."""
+        shape = line.translate(SHAPE)
+        if (known := self._shapes.get(shape)) is not None:
+            return known
         found: set[int] = set()
-        for word in set(line.translate(SHAPE).split()):
+        for word in set(shape.split()):
             indexes = self._words.get(word)
             found.update(self._learn(word) if indexes is None else indexes)
-        return sorted(found)
+        needed = sorted(found)
+        if len(shape) <= SHORT and len(self._shapes) < MEMORY:
+            self._shapes[shape] = needed
+        return needed
 
     def _learn(self, word: bytes) -> tuple[int, ...]:
         held = [indexes for anchor, indexes in self._by_anchor.items() if anchor in word]
@@ -228,7 +243,16 @@ class Redactor:
             return whole[:start] + digits[: len(value)].encode() + whole[end:]
         if "t" in groups and match["t"]:
             end = match.end("t") - match.start()
-        return whole[:start] + token(self.key, rule.kind, value) + whole[end:]
+        return whole[:start] + self._token(rule.kind, value) + whole[end:]
+
+    def _token(self, kind: str, value: bytes) -> bytes:
+        """A value's token; the same few hosts and users stand in nearly every line."""
+        if (known := self._tokens.get((kind, value))) is not None:
+            return known
+        made = token(self.key, kind, value)
+        if len(self._tokens) < MEMORY and len(value) <= WORD:
+            self._tokens[kind, value] = made
+        return made
 
 
 def _rule(spec: Mapping[str, Any]) -> Rule:
@@ -240,6 +264,7 @@ def _rule(spec: Mapping[str, Any]) -> Rule:
         regex=re.compile(spec["regex"].encode(), flags),
         unless=re.compile(unless.encode()) if unless else None,
         scan=spec["scan"].encode() if spec.get("scan") else None,
+        glance=spec["glance"].encode() if spec.get("glance") else None,
     )
 
 
@@ -266,57 +291,12 @@ def _opening(spec: Mapping[str, Any]) -> Opening:
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:
-    at = data.rfind(b"\n") + 1
-    if not at and len(data) >= LONGEST:
-        at = data.rfind(b" ") + 1 or len(data)
+    """Whole lines, and the rest. Where a line without an end is cut does not depend on how the file was read."""
+    if len(data) >= LONGEST and data.find(b"\n", 0, LONGEST) < 0:
+        at = data.rfind(b" ", 0, LONGEST) + 1 or LONGEST
+    else:
+        at = data.rfind(b"\n") + 1
     return data[:at], data[at:]
-
-
-def _end(data: bytes, at: int) -> int:
-    end = data.find(b"\n", at)
-    return len(data) if end < 0 else end
-
-
-# ---- the scanner ----
-
-
-def _scanner(rules: Sequence[Rule | Opening]) -> Callable[[bytes], list[int]]:
-    """A function from lines to the ascending starts of those where a rule may match."""
-    try:
-        import hyperscan
-    except ImportError:  # no wheel for this machine: every line is looked at, with the same outcome
-        return _every_line
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    patterns, flags = [], []
-    for rule in rules:
-        pattern = getattr(rule, "scan", None) or _WIDE.sub(rb"{\1,}", rule.regex.pattern)
-        flag = hyperscan.HS_FLAG_MULTILINE
-        flag |= hyperscan.HS_FLAG_CASELESS if rule.regex.flags & re.IGNORECASE else 0
-        patterns.append(pattern)
-        flags.append(flag if _exact(pattern) else flag | hyperscan.HS_FLAG_PREFILTER)
-    database.compile(expressions=patterns, ids=list(range(len(patterns))), elements=len(patterns), flags=flags)
-    return lambda data: _starts(database, data)
-
-
-def _exact(pattern: bytes) -> bool:
-    return not re.search(rb"\(\?<?[!=]", pattern)
-
-
-def _starts(database: Any, data: bytes) -> list[int]:
-    ends: set[int] = set()
-    database.scan(data, match_event_handler=lambda number, start, end, flags, context: ends.add(end))
-    starts: list[int] = []
-    line = -1
-    for end in sorted(ends):
-        if end - 1 <= line:  # still in the line that is in the list
-            continue
-        starts.append(data.rfind(b"\n", 0, end - 1 if end else 0) + 1)
-        line = _end(data, max(end - 1, 0))
-    return starts
-
-
-def _every_line(data: bytes) -> list[int]:
-    return [0, *(match.end() for match in re.finditer(rb"\n(?=.)", data))]
 
 
 # ---- words behind the tokens ----
