@@ -149,3 +149,16 @@ def test_the_catalogue_is_linted_in_time(monkeypatch: pytest.MonkeyPatch) -> Non
     begin = time.process_time()
     lint()
     assert time.process_time() - begin < 1.0 + 0.015 * len(catalogue())
+
+
+def test_each_alternative_is_measured_on_an_example_of_its_own() -> None:
+    pattern = Pattern(regex=r"(?P<port>[\w.-]+): cable pulled")
+    examples = ["the card is lost", "eth0: cable pulled"]
+    assert [key for key, what in lint_regex.faults(pattern, examples, {}) if "super-linear" in what] == ["regex"]
+
+
+def test_what_the_message_must_hold_is_measured_too() -> None:
+    pattern = Pattern(regex=r"card is lost", message=r"reason:\s*\n\s*(?:\s*\w+\s*)*\n\s*code 7")
+    body = "card is lost\nreason:\n  heat\n  code 7"
+    found = lint_regex.faults(pattern, body.splitlines(), {}, [body])
+    assert [key for key, what in found if "super-linear" in what] == ["message"]

@@ -96,9 +96,10 @@ def _identity(subject: Subject, signature: Signature) -> Iterator[Fault]:
 
 
 def _patterns(signature: Signature, refused: Refused) -> Iterator[Fault]:
-    lines = [line for example in signature.examples.matches for line in example.text.splitlines()]
+    bodies = [example.text for example in signature.examples.matches]
+    lines = [line for body in bodies for line in body.splitlines()]
     for index, pattern in enumerate(signature.match):
-        for key, what in lint_regex.faults(pattern, lines, refused):
+        for key, what in lint_regex.faults(pattern, lines, refused, bodies):
             yield f"match[{index}].{key}", what
 
 

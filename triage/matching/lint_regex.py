@@ -19,14 +19,17 @@ LEAST = 4  # characters of a fixed part: below, the scanner stops at every other
 SLOW = 0.05  # seconds for the longest line that is read; a thousand such lines would be a minute
 _GROWTH = 2.6  # times as long for twice the text: linear is 2, quadratic 4
 _SHORT, _QUICK = 1_024, 0.0005  # a text of so many characters that takes less than this needs no second look
-_PUMPS = ("0", "a", " ")
+_PUMPS = ("0", "a", " ", "\n")
+_SHOWN = 400  # characters of an example that an expression without a match in it is tried on
 _CUTS = 5  # places within a match where it is broken off
 
 
-def faults(pattern: Pattern, lines: list[str], refused: dict[str, str]) -> Iterator[tuple[str, str]]:
+def faults(
+    pattern: Pattern, lines: list[str], refused: dict[str, str], bodies: list[str] | None = None
+) -> Iterator[tuple[str, str]]:
     """(key of the pattern, what is wrong) of each fault.
 
-    lines: examples, from which near misses are made. refused: what `refusals` says.
+    lines: examples, from which near misses are made; bodies: the same as whole messages. refused: what `refusals` says.
     """
     broken = False
     for key, expression in (("regex", pattern.regex), ("message", pattern.message), ("unless", pattern.unless)):
@@ -36,8 +39,15 @@ def faults(pattern: Pattern, lines: list[str], refused: dict[str, str]) -> Itera
     if not broken:
         yield from (("regex", what) for what in _scanning(pattern, refused.get(pattern.regex)))
         yield from (("regex", what) for what in _style(pattern.regex))
-        if slow := slowness(pattern.regex, tuple(lines)):
-            yield "regex", slow
+        yield from _slow(pattern, lines, lines if bodies is None else bodies)
+
+
+def _slow(pattern: Pattern, lines: list[str], bodies: list[str]) -> Iterator[tuple[str, str]]:
+    for key, expression, texts in (
+        ("regex", pattern.regex, lines), ("message", pattern.message, bodies), ("unless", pattern.unless, bodies),
+    ):  # fmt: skip
+        if expression is not None and (slow := slowness(expression, tuple(texts))):
+            yield key, slow
 
 
 def compiles(pattern: Pattern) -> bool:
@@ -111,13 +121,13 @@ class _Near(NamedTuple):
 
 
 def _near_misses(expression: str, lines: tuple[str, ...]) -> Iterator[_Near]:
-    for line in lines[:1]:
-        found = compiled(expression).search(line)
-        text = found.group() if found else ""
-        for cut in sorted({max(1, len(text) * part // _CUTS) for part in range(1, _CUTS)} if text else set()):
-            start, rest = text[:cut], text[cut:]
-            yield _Near("", start, rest)
-            yield from (_Near(start, pump, rest) for pump in sorted({start[-1], *_PUMPS}))
+    """Made from the first line that matches; an expression that matches none of them is tried on the first line."""
+    hits = (found.group() for line in lines if (found := compiled(expression).search(line)) and found.group())
+    text = next(hits, "".join(lines[:1])[:_SHOWN])
+    for cut in sorted({max(1, len(text) * part // _CUTS) for part in range(1, _CUTS)} if text else set()):
+        start, rest = text[:cut], text[cut:]
+        yield _Near("", start, rest)
+        yield from (_Near(start, pump, rest) for pump in sorted({start[-1], *_PUMPS}))
 
 
 def _seconds(expression: str, near: _Near, length: int) -> float:

@@ -8,6 +8,7 @@ import re
 from triage.model.base import Value
 from triage.model.signature import Condition
 
+LONGEST = 2_000  # characters of a value that a regex looks at: parsers give short texts, and a hostile one costs little
 _ORDER = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 
 
@@ -21,7 +22,7 @@ def holds(condition: Condition, value: Value) -> bool | None:
     if condition.op in _ORDER:
         return _ordered(condition.op, value, wanted[0])
     if condition.op == "matches":
-        return any(re.search(pattern, str(value)) for pattern in wanted)
+        return any(re.search(pattern, str(value)[:LONGEST]) for pattern in wanted)
     if condition.op == "contains":
         inside = [str(item) for item in value] if isinstance(value, list) else str(value)
         return any(item in inside for item in wanted)
@@ -32,7 +33,7 @@ def holds(condition: Condition, value: Value) -> bool | None:
 def _ordered(op: str, value: Value, wanted: str) -> bool | None:
     try:
         return bool(_ORDER[op](float(value), float(wanted)))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
