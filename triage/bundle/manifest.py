@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from triage.bundle.naming import safe
+from triage.model import json_text
 from triage.model.bundle import File, Gap
 from triage.vocabulary import GapReason, sources
 
@@ -26,7 +26,7 @@ _REASONS: tuple[tuple[tuple[str, ...], GapReason], ...] = (
 def parse(data: bytes) -> dict[str, Any] | None:
     """The manifest, or None when this JSON is something else (sosreports have a manifest.json, too)."""
     try:
-        found = json.loads(data)
+        found = json_text.loads(data)
     except (ValueError, RecursionError):
         return None
     if isinstance(found, dict) and str(found.get("schema", "")).startswith("triage.bundle/"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from triage.model import json_text
 from triage.model.base import Scalar
 from triage.model.event import Fact, Where
 from triage.parsers._smi_text import slug
@@ -82,7 +82,7 @@ def _message(note: str, name: str, pieces: list[str], at: int, file: str) -> Ite
 def document(text: str, first_line: int, file: str) -> Iterator[Fact]:
     """Facts of `dcgmi diag -j`, of DCGM 2 to 4. Messages are left to the lines: in JSON they are not wrapped."""
     try:
-        root = json.loads(text)
+        root = json_text.loads(text)
     except (ValueError, RecursionError):
         return
     if not isinstance(root, dict):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from triage.model import json_text
 from triage.model.base import Scalar, Value, number
 from triage.model.bundle import Document, File
 from triage.model.event import Fact, Where
@@ -43,7 +43,7 @@ def json_value(data: bytes) -> Any:
     if len(data) > JSON_LIMIT:
         raise ValueError(f"larger than {JSON_LIMIT >> 20} MiB")
     try:
-        return json.loads(data)
+        return json_text.loads(data)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     except MemoryError as error:

@@ -6,11 +6,11 @@ report, a hung task with its call trace, an Xid with its dump) is joined, so tha
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from triage.model import json_text
 from triage.model.bundle import Window
 from triage.model.event import Event, Stamp, Where
 from triage.parsers import _stamps
@@ -208,7 +208,7 @@ def _host(line: str, end: int, time: Stamp | None) -> tuple[str | None, int]:
 def _journal(line: str) -> Line:
     """`journalctl -o json`: a message may be a list of bytes; times are microseconds."""
     try:
-        record = json.loads(line)
+        record = json_text.loads(line)
         message = record["MESSAGE"]
         text = bytes(message).decode("utf-8", "replace") if isinstance(message, list) else str(message)
         stamp = record.get("__REALTIME_TIMESTAMP")

@@ -10,13 +10,13 @@ scalars.unreadable why nothing was read
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
+from triage.model import json_text
 from triage.model.base import number
 from triage.model.bundle import Document
 from triage.model.event import Fact
@@ -197,6 +197,6 @@ def _json_number(text: str) -> float | None:
     if text.strip() in ("NaN", "Infinity", "-Infinity"):
         return math.nan
     try:
-        return number(json.loads(text)) if len(text) < 64 and not text.startswith('"') else None
+        return number(json_text.loads(text)) if len(text) < 64 and not text.startswith('"') else None
     except (ValueError, RecursionError):
         return None

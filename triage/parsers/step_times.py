@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
+from triage.model import json_text
 from triage.model.base import number
 from triage.model.bundle import Document
 from triage.model.event import Fact
@@ -71,7 +72,7 @@ def _keys(line: str) -> list[str]:
     line = line.strip().rstrip("\r")
     if line.startswith("{"):
         try:
-            return [str(key) for key in mapping(json.loads(line))]
+            return [str(key) for key in mapping(json_text.loads(line))]
         except (ValueError, RecursionError):
             return []
     parts = [part.strip().strip('"') for part in re.split(r"[,;\t]", line)]
@@ -82,6 +83,7 @@ def _keys(line: str) -> list[str]:
     )
 
 
+@lru_cache(4_096)  # each row of a table has the same columns
 def _column(key: str) -> str | None:
     """The name of ours that a column stands for, without regard to its unit."""
     name = key.strip().lower().replace("-", "_").replace("/", "_").removeprefix("time_")
@@ -99,6 +101,7 @@ def _column(key: str) -> str | None:
     return next((own for own, names in _NAMES if re.fullmatch(names, bare)), None)
 
 
+@lru_cache(4_096)
 def _scale(key: str) -> float:
     """Milliseconds in one unit of the column; a bare `..._time` counts seconds, as most loggers do."""
     unit = _UNIT.match(key.strip().lower())
@@ -136,7 +139,7 @@ def _rows(data: str) -> Iterator[dict[str, Any]]:
     if data.lstrip().startswith("{"):
         for line in data.splitlines()[:ROWS]:
             try:
-                yield mapping(json.loads(line)) if line.strip() else {}
+                yield mapping(json_text.loads(line)) if line.strip() else {}
             except (ValueError, RecursionError):
                 continue  # a line cut by the end of the job
         return

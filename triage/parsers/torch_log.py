@@ -5,13 +5,13 @@ Facts of torchrun's error.json: `torch.error_json.message` (str) and `torch.erro
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from triage.model import json_text
 from triage.model.base import Scalar
 from triage.model.bundle import Document, File, Window
 from triage.model.event import Event, Fact, Where
@@ -95,7 +95,7 @@ def _named(file: File) -> dict[str, Scalar]:
 
 def _load(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json_text.loads(data)
     except (ValueError, RecursionError):
         return None
 
