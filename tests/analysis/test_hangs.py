@@ -291,6 +291,15 @@ def test_the_desync_report_names_the_rank() -> None:
     assert named(derived, "hang.sequence") == [3]
 
 
+def test_the_analyser_of_dumps_names_the_ranks_in_another_call() -> None:
+    odd = "Error type: SIZE_OR_SYNTAX_MISMATCH, Expected input sizes: '[[1025]]' does not match found '[[64]]'"
+    text = f"error msg: Culprit rank 22; {odd}, Culprit rank 110; {odd}"
+    derived = list(hangs.derive(incident(signals=[signal("collective/trace-mismatch", text)])))
+    assert culprits(derived) == {22: "mismatch", 110: "mismatch"}
+    unfinished = "error msg: Culprit rank 5; Error type: COLLECTIVE_STATE_MISMATCH"
+    assert culprits(list(hangs.derive(incident(signals=[signal("collective/trace-mismatch", unfinished)])))) == {}
+
+
 def waits_for_id(rank: int, root: int, error: str) -> Any:
     text = (
         f"[{rank}] is setting up NCCL communicator and retrieving ncclUniqueId from [{root}] via c10d key-value store "

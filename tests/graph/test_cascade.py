@@ -15,7 +15,7 @@ XID45 = signature("gpu/xid-45", role="consequence", cause=None, covers=["xid-45-
 
 
 def test_every_rule_names_a_closed_scope_and_both_sides() -> None:
-    assert len(rules()) == 86
+    assert len(rules()) == 87
     assert all(rule.cause and rule.effect and rule.window[0] <= rule.window[1] for rule in rules())
     assert content.data("causality.yaml").is_file()
 

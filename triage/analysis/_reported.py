@@ -1,4 +1,4 @@
-"""The hang as messages name it themselves: torch's desync report, and ranks that wait for the NCCL id of another."""
+"""The hang as messages name it: torch's desync report, the analyser of dumps, ranks that wait for another's NCCL id."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _ID = re.compile(
     r"\[(?P<root>\d{1,7})\][^\n]{0,300}(?:time|Time)[- ]?d?[- ]?out"
 )
 
+_ODD = re.compile(r"Culprit rank (\d{1,7}); Error type: (?:COLLECTIVE_TYPE|SIZE_OR_SYNTAX|COLLECTIVE_DTYPE)_MISMATCH")
+
 
 def stall(incident: Incident) -> Stall | None:
-    """Ranks that the report says did not join, else the rank for whose id the others waited until they timed out."""
+    """Ranks that a report says did not join, or called otherwise, else the rank for whose id the others waited."""
     events = [placed.signal.event for placed in incident.signals if placed.episode == incident.answered]
-    return _not_joined(events) or _no_id(events)
+    return _not_joined(events) or _analysed(events) or _no_id(events)
 
 
 def _lines(events: list[Event], expression: re.Pattern[str]) -> Iterator[tuple[Event, re.Match[str]]]:
@@ -46,6 +48,21 @@ def _not_joined(events: list[Event]) -> Stall | None:
     return Stall(
         kind="never-arrived", culprits=tuple(sorted(told)), seq=seq, summary=evidence[0][1], places=places,
         evidence=evidence,
+    )  # fmt: skip
+
+
+def _analysed(events: list[Event]) -> Stall | None:
+    """The ranks that the analyser of dumps found in another call than the rest; it compares all with the first."""
+    told: dict[int, Event] = {}
+    for event in events:
+        for rank in _ODD.findall(event.text):
+            told.setdefault(int(rank), event)
+    if not told or len(told) > MANY:
+        return None
+    evidence = tuple({event.where: event.text for event in told.values()}.items())
+    return Stall(
+        kind="mismatch", culprits=tuple(sorted(told)), summary=evidence[0][1],
+        places={rank: event.where for rank, event in told.items()}, evidence=evidence,
     )  # fmt: skip
 
 
