@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -66,6 +67,7 @@ LAYERS = (
 )
 
 
+@cache
 def sources() -> tuple[str, ...]:
     """Names of the evidence sources: one parser file each."""
     folder = Path(__file__).with_name("parsers")

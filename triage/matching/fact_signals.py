@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from triage.matching.facts import holds
 from triage.model.base import Scalar, Value
@@ -22,12 +23,12 @@ def match_facts(facts: Iterable[Fact], catalogue: dict[str, Signature]) -> list[
     Conditions are tested on facts of one file and entity; derived facts (those with `evidence`) of one entity.
     A file may state several values of one name for an entity: each condition takes the first that holds.
     """
-    groups = _grouped(facts)
+    stating = _stating(_grouped(facts))
     out = [
         signal
         for signature in catalogue.values()
         if signature.facts
-        for signal in list(_signals(signature, groups))[:DISTINCT]
+        for signal in islice(_signals(signature, stating.get(signature.facts[0].name, [])), DISTINCT)
     ]
     return sorted(out, key=_order)
 
@@ -40,8 +41,17 @@ def _grouped(facts: Iterable[Fact]) -> dict[_Group, list[Fact]]:
     return dict(sorted(groups.items(), key=lambda item: (item[0][0], str(item[0][1]))))
 
 
-def _signals(signature: Signature, groups: dict[_Group, list[Fact]]) -> Iterator[Signal]:
+def _stating(groups: dict[_Group, list[Fact]]) -> dict[str, list[list[Fact]]]:
+    """By name of a fact the groups that have it: a signature looks at no others."""
+    found: dict[str, list[list[Fact]]] = defaultdict(list)
     for some in groups.values():
+        for name in dict.fromkeys(fact.name for fact in some):
+            found[name].append(some)
+    return found
+
+
+def _signals(signature: Signature, groups: Iterable[list[Fact]]) -> Iterator[Signal]:
+    for some in groups:
         proof = _proof(signature, some)
         if proof:
             yield _signal(signature, proof)
