@@ -1,6 +1,6 @@
 # make check: everything that CI checks. make fixtures: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
-.PHONY: check lint types test golden wheel clean
+.PHONY: check lint types test golden docs man wheel clean
 
 check: lint types test
 
@@ -17,6 +17,13 @@ test:
 
 golden:
 	$(PYTHON) -m pytest tests/test_incidents.py tests/test_readme.py tests/report/test_postmortem.py --update-golden
+
+docs:  # needs the extra docs; no network. Read build/site/index.html
+	$(PYTHON) docs/_generate.py site build
+	$(PYTHON) -m zensical build --strict -f build/zensical.toml
+
+man:  # man -l build/man/man1/triage-explain.1
+	$(PYTHON) docs/_generate.py man build/man
 
 wheel:
 	$(PYTHON) -m pip wheel --no-deps -w dist .
