@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from triage.bundle.normalise import LONGEST, _counted, _listed, is_plain, normalise
+from triage.bundle.normalise import LONGEST, _alone, _counted, _listed, _single, is_plain, normalise
 from triage.bundle.opening import open_evidence
 
 CASES = {
@@ -45,7 +47,7 @@ def lines(path: Path) -> list[tuple[int, str]]:
     with open_evidence([str(path)]) as evidence:
         found = []
         for chunk in evidence.chunks(evidence.files[0]):
-            texts = chunk.data.decode().removesuffix("\n").split("\n")
+            texts = chunk.data.decode(errors="replace").removesuffix("\n").split("\n")
             numbers = chunk.lines or range(chunk.first_line, chunk.first_line + len(texts))
             found += zip(numbers, texts, strict=True)
         return found
@@ -72,7 +74,8 @@ def test_plain_bytes_are_handed_on_as_they_are() -> None:
     assert normalise(data, 1) == (data, None, None)
     assert normalise(data, 1)[0] is data
     assert is_plain("größer\n".encode())
-    assert not is_plain(b"gr\xf6sser\n")
+    assert is_plain(b"gr\xf6sser\n")  # who decodes a line replaces what is no UTF-8
+    assert not is_plain(b"gr\xf6sser\r\n")
 
 
 def test_long_lines_are_cut_and_keep_their_number(tmp_path: Path) -> None:
@@ -86,7 +89,14 @@ def test_long_lines_are_cut_and_keep_their_number(tmp_path: Path) -> None:
 def test_line_numbers_are_the_same_from_both_ways_of_counting() -> None:
     pieces = [b"a\rb\nc\n", b"a\n\nb\rc", b"a\rb\r", b"\na\rb"]
     for data in pieces:
-        assert _counted(data, 5) == _listed(data, 5)
+        assert _counted(data) == _listed(data)
+
+
+@given(st.binary(max_size=60).map(lambda data: data.translate(bytes(b"\r\nax"[each % 4] for each in range(256)))))
+def test_carriage_returns_are_thinned_the_same_in_both_ways(data: bytes) -> None:
+    if b"\r" in data:
+        assert _alone(data) == _single(data)
+        assert _counted(_single(data)) == _listed(_single(data))
 
 
 @pytest.mark.parametrize(

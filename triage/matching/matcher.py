@@ -17,7 +17,7 @@ from triage.matching.engines import sound
 from triage.matching.fact_signals import match_facts
 from triage.matching.merging import Merger
 from triage.matching.readings import Parser, Reader, Reading
-from triage.matching.scanner import Ends, Hit, Marker, Scanner
+from triage.matching.scanner import STRIDE, Ends, Hit, Marker, Scanner
 from triage.matching.windows import View, edge
 from triage.model.base import Record
 from triage.model.bundle import Chunk, File, Gap
@@ -28,9 +28,10 @@ from triage.model.summary import Summary
 __all__ = ["Matched", "cores", "markers", "match", "match_facts"]
 
 SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
+FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
-ENDS = 2  # lines read of such a signature at either end of a further chunk
+ENDS = 2  # lines read of a signature beyond that at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
 _MANY = 64  # small chunks that wait to be read at most
@@ -118,10 +119,16 @@ def _read_all(done: list[_Work], chunks: Chunks, scanner: Scanner, threads: int)
 
 
 class _Step:
-    """A chunk to be read, and what the engine said of it."""
+    """A chunk to be read, and what the engine said of it.
 
-    def __init__(self, work: _Work, chunk: Chunk, whole: bool) -> None:
-        self.work, self.chunk, self.whole = work, chunk, whole
+    stride: bytes between samples of frequent marks, 0 when every line is looked at. far: one of many, none of the ends.
+    """
+
+    def __init__(self, work: _Work, chunk: Chunk, offset: int) -> None:
+        self.work, self.chunk = work, chunk
+        self.far = offset >= FAR and not chunk.last
+        inside = offset > 0 and not chunk.last and work.file.size > SMALL
+        self.stride = 0 if not inside else FAR if self.far else STRIDE
         self.ends: Ends | None = None
 
 
@@ -161,7 +168,7 @@ class _Work:
         offset = 0
         try:
             for chunk in chunks(self.file):
-                yield _Step(self, chunk, whole=self.file.size <= SMALL or offset == 0 or chunk.last)
+                yield _Step(self, chunk, offset)
                 offset += len(chunk.data)
         except (OSError, EOFError, ValueError, TriageError) as error:
             what = f"the rest of the file after {offset} bytes: {error}" if offset else f"the file: {error}"
@@ -170,12 +177,12 @@ class _Work:
     def read(self, step: _Step, after: Chunk | None) -> None:
         """Read the hits of one chunk."""
         chunk = step.chunk
-        found, often = self._scanner.scan(chunk.data, step.ends), self._scanner.scan_often(chunk.data, step.whole)
+        found, often = self._scanner.scan(chunk.data, step.ends), self._scanner.scan_often(chunk.data, step.stride)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
-        readings = [reading for hit in self._within_budget(hits) if (reading := self._reading(view, hit))]
+        readings = [reading for hit in self._within_budget(hits, step.far) if (reading := self._reading(view, hit))]
         self._merger.add(readings, view.lines())
-        self.sampler.add(view, chunk.data, sorted([*marks, *often.hits]), self._reader)
+        self.sampler.add(view, chunk.data, sorted([*marks, *often.hits]), self._reader, step.far)
         for index, count in found.more.items():
             self._left[index] = self._left.get(index, 0) + count
         if self._before is None:
@@ -189,24 +196,29 @@ class _Work:
         first = len(self._scanner.signatures)
         return [hit for hit in hits if hit.number < first], [hit for hit in hits if hit.number >= first]
 
-    def _within_budget(self, hits: list[Hit]) -> list[Hit]:
-        """All hits of a signature until FULL lines of the file were read, then the ends of each chunk alone."""
+    def _within_budget(self, hits: list[Hit], far: bool) -> list[Hit]:
+        """All hits of a signature until FULL lines of the file were read, then the ends of each chunk alone.
+
+        Of a mild one in a chunk far from the ends of the file the first is enough.
+        """
         by_index: dict[int, list[Hit]] = {}
         for hit in hits:
             by_index.setdefault(hit.number, []).append(hit)
         kept: list[Hit] = []
         for index, some in by_index.items():
-            room = max(self._full(index) - self._read.get(index, 0), 0)
+            mild = self._mild(index)
+            room = max((MILD if mild else FULL) - self._read.get(index, 0), 0)
             chosen = some if len(some) <= room + 2 * ENDS else some[: room + ENDS] + some[-ENDS:]
+            if mild and far and not room:
+                chosen = some[:1]
             self._read[index] = self._read.get(index, 0) + len(chosen)
             self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
             kept += chosen
         return sorted(kept)
 
-    def _full(self, index: int) -> int:
+    def _mild(self, index: int) -> bool:
         signature = self._scanner.signatures[index]
-        mild = signature.role == "context" or signature.severity in {"info", "warning"}
-        return min(MILD, FULL) if mild else FULL
+        return signature.role == "context" or signature.severity in {"info", "warning"}
 
     def _reading(self, view: View, hit: Hit) -> Reading | None:
         signature = self._scanner.signatures[hit.number]

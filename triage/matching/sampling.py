@@ -16,9 +16,9 @@ from triage.model.base import Scalar
 from triage.model.event import Mark
 
 FILE, ALL, LEAST = 3_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
-_REACH = 5  # lines around a mark that its parser sees: marks are lines by themselves, at most wrapped
+_REACH = 1  # lines around a mark that its parser sees: marks are lines by themselves
 _SHARES = {"init": FILE, "env": 500}  # read in full up to here
-_LATER = 6  # marks of such a kind read in a chunk once the file gave its share
+_LATER, _FAR = 6, 2  # marks of such a kind read in a chunk once the file gave its share, and far from its ends
 _RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
 
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
@@ -54,10 +54,10 @@ class Sampler:
                 kept += thinned(some, -(-total // most))
         return sorted(kept, key=lambda mark: (mark.event.where.line or 0, mark.kind))
 
-    def add(self, view: View, data: bytes, hits: Sequence[Hit], reader: Reader) -> None:
-        """Parse the hits of one chunk that are worth it."""
+    def add(self, view: View, data: bytes, hits: Sequence[Hit], reader: Reader, far: bool) -> None:
+        """Parse the hits of one chunk that are worth it; `far`: it is far from the ends of a long file."""
         groups: dict[tuple[str, object], list[Hit]] = defaultdict(list)
-        for hit in self._affordable(_one_for_each_kind(hits, self._kind)):
+        for hit in self._affordable(_one_for_each_kind(hits, self._kind), _FAR if far else _LATER):
             kind = self._kind(hit)
             groups[kind, self._printer(kind, data, hit)].append(hit)
         every = -(-sum(map(len, groups.values())) // self._limit)
@@ -70,7 +70,7 @@ class Sampler:
             if len(self._marks[key]) > 2 * self._limit:
                 self._marks[key] = thinned(self._marks[key], 2)
 
-    def _affordable(self, hits: Iterable[Hit]) -> list[Hit]:
+    def _affordable(self, hits: Iterable[Hit], later: int) -> list[Hit]:
         """Once a file gave its share of initialisations and variables, only a few of each further chunk are looked at.
 
         Steps are thinned later, by chunk; of these the last of every rank counts, of those the first.
@@ -80,7 +80,7 @@ class Sampler:
             by_kind[self._kind(hit)].append(hit)
         for kind, some in by_kind.items():
             if self._read[kind] > _SHARES.get(kind, self._read[kind]):
-                by_kind[kind] = some[:: -(-len(some) // _LATER)]
+                by_kind[kind] = some[:: -(-len(some) // later)]
             self._read[kind] += len(by_kind[kind])
         return sorted(hit for some in by_kind.values() for hit in some)
 

@@ -15,7 +15,8 @@ from triage.model.signature import Signature
 
 KEPT = 4_000  # lines kept of one signature at either end of a chunk: a line of each of 4,000 ranks fits
 _SIEVE = 4_096  # bytes of a block in a storm; a few dozen lines
-_STRIDE, _SAMPLE = 1 << 20, 8_192  # of each stride of a large chunk this much is looked at for frequent marks
+STRIDE = 1 << 20  # bytes of a large chunk from one sample of frequent marks to the next
+_SAMPLE = 8_192  # bytes of such a sample
 _OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
 
 
@@ -87,9 +88,9 @@ class Scanner:
         """Signatures and rare marks in a chunk of whole lines; `ends` is what `probe` said of it, if it was asked."""
         return self._rare.scan(data, ends or self.probe(data))
 
-    def scan_often(self, data: bytes, whole: bool) -> Found:
-        """Frequent marks (steps): every line, or those of samples at even distances."""
-        return self._often.every(data) if whole else self._often.sample(data)
+    def scan_often(self, data: bytes, stride: int = 0) -> Found:
+        """Frequent marks (steps): every line, or those of samples so many bytes apart."""
+        return self._often.sample(data, stride) if stride else self._often.every(data)
 
 
 def _split(
@@ -127,9 +128,9 @@ class _Part:
         blocks = (block for block in _blocks(data) if self.engine.which(data[block[0] : block[1]]))
         return Found([hit for block in blocks for hit in self._line_hits(data, *block)], {})
 
-    def sample(self, data: bytes) -> Found:
+    def sample(self, data: bytes, stride: int) -> Found:
         hits: set[Hit] = set()
-        for start in range(0, len(data), _STRIDE):
+        for start in range(0, len(data), stride):
             first = data.rfind(b"\n", 0, start) + 1
             last = data.find(b"\n", min(first + _SAMPLE, len(data)))
             last = len(data) if last < 0 else last

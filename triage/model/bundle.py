@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 import msgspec
 
@@ -33,7 +33,7 @@ class File(Record, frozen=True, kw_only=True):
 
 
 class Chunk(msgspec.Struct):
-    """A line-aligned piece of a text file, normalised (no ESC sequences; CR and NUL made line ends; UTF-8).
+    """A line-aligned piece of a text file, normalised (no ESC sequences; CR and NUL made line ends).
 
     first_line: 1-based number, in the file as it is on disk, of the first line.
     lines: for each line of `data` its number in the file, when normalising changed the count; else None.
@@ -43,7 +43,7 @@ class Chunk(msgspec.Struct):
     file: File
     data: bytes
     first_line: int
-    lines: list[int] | None = None
+    lines: Sequence[int] | None = None
     last: bool = False
     seams: list[int] | None = None
 
@@ -73,7 +73,8 @@ class Rows(Record, frozen=True, kw_only=True):
 class Document(Record, frozen=True, kw_only=True):
     """A whole file for a parser of a structured source.
 
-    data: its bytes, decompressed.
+    data: its bytes, decompressed; nothing when there is a stream.
+    stream: the same bytes to be read once, for parsers that say STREAMED: their files are larger than memory.
     unpickle: loads a pickle in a limited child with every class refused; raises ValueError with the reason.
     unpickle_rows: the same for a part of it (see `Unpickler.rows`); None where only `unpickle` is at hand.
     """
@@ -82,6 +83,7 @@ class Document(Record, frozen=True, kw_only=True):
     data: bytes
     unpickle: Callable[[bytes], Any]
     unpickle_rows: Callable[[bytes, Rows, type], tuple[Any, list[Any]]] | None = None
+    stream: IO[bytes] | None = None
 
 
 class Gap(Spec, frozen=True, kw_only=True):

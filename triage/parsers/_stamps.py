@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from calendar import timegm
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import date
+from functools import lru_cache
 
 from triage.model.event import Stamp
 
 Found = tuple[Stamp, int]
+_EPOCH = date(1970, 1, 1).toordinal()
 HEAD = 160  # characters of a line in which a head stamp may end
 
 _MONTHS = {
@@ -76,12 +78,18 @@ def find(line: str) -> tuple[Stamp | None, int]:
     A date that stands only inside the sentence (`CANCELLED AT 2021-05-23T08:45:57`) is returned with length 0.
     Dates without a year count as days of a common year.
     """
-    found = _at(line[:HEAD], 0, 2)
+    found = _of_head(line[:HEAD])
     if found is not None:
         return found
     if "T" in line and (inside := _SLURM.search(line, 0, 1000)) and (stamp := _dated(inside)):
         return stamp, 0
     return None, 0
+
+
+@lru_cache(maxsize=1024)
+def _of_head(head: str) -> Found | None:
+    """A line is asked about twice: whether a prefix stands behind its stamp, and when it was printed."""
+    return _at(head, 0, 2)
 
 
 def _at(line: str, start: int, depth: int) -> Found | None:
@@ -132,7 +140,7 @@ def _dated(found: re.Match[str]) -> Stamp | None:
     if month is None:
         return None
     try:
-        day = datetime(year + 2000 if year < 100 else year, month, int(parts["d"]), tzinfo=timezone.utc)
+        day = date(year + 2000 if year < 100 else year, month, int(parts["d"])).toordinal() - _EPOCH
     except ValueError:
         return None
     clock = _clock(parts)
@@ -141,7 +149,7 @@ def _dated(found: re.Match[str]) -> Stamp | None:
     zone = parts.get("z")
     east = _offset(zone)
     return Stamp(
-        seconds=timegm(day.timetuple()) + clock - east,
+        seconds=day * 86400 + clock - east,
         kind="utc" if zone else "local",
         east=east if zone else None,
     )
