@@ -50,6 +50,14 @@ def test_slowness_is_fixed_when_steps_are_faster() -> None:
     assert (other.result, "--scaling" in other.why) == ("not comparable", True)
 
 
+@pytest.mark.parametrize(("step", "data", "result"), [(40.0, 1.0, "fixed"), (30.0, 1.0, "better")])
+def test_slowness_that_explains_a_part_of_the_gain_is_not_what_was_fixed(step: float, data: float, result: str) -> None:
+    one = {"step_ms": noisy(1, mean=55), "data_ms": noisy(2, mean=16)}
+    two = {"step_ms": noisy(3, mean=step), "data_ms": noisy(4, mean=data)}
+    told = compare(run(one, causes=["data/loader-bottleneck"], last_step=200), run(two, last_step=200))
+    assert (told.result, "more than one thing changed" in told.why) == (result, result == "better")
+
+
 def test_a_new_fault_is_worse_whatever_the_speed() -> None:
     told = compare(run(noisy(1)), run(noisy(2, mean=30), causes=["gpu/fallen-off-bus"]))
     assert (told.result, "gpu/fallen-off-bus" in told.why) == ("worse", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triage.model.comparison import Comparison, Moved, Scaling, Size
+from triage.model.comparison import Comparison, Device, Moved, Scaling, Size
 
 CHANGES = 30
 
@@ -21,6 +21,9 @@ def comparison(told: Comparison) -> str:
     if told.errors:
         lines += ["", "errors (lines before -> after):"]
         lines += [f"  {row.signature}: {row.before} -> {row.after}" for row in told.errors]
+    if told.hardware:
+        lines += ["", "hardware:", *columns([_device(row) for row in told.hardware[:CHANGES]])]
+        lines += [f"  and {len(told.hardware) - CHANGES} more (--format json)"] if len(told.hardware) > CHANGES else []
     if told.known_once:
         lines += ["", f"told by one side only: {', '.join(told.known_once[:CHANGES])}"]
     lines += ["", *(f"note: {note}" for note in told.notes)] if told.notes else []
@@ -32,6 +35,11 @@ _HEAD = ("", "before", "after", "change", "95 % interval", "", "steps")
 
 def _value(value: str | None) -> str:
     return "not set" if value is None else value
+
+
+def _device(row: Device) -> tuple[str, ...]:
+    result = "changed" if row.result == "unknown" else row.result
+    return row.device, row.reading, f"{row.before} -> {row.after}", result
 
 
 def _moved(move: Moved) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from triage.analysis._series import PHASES, WARMUP, Series, series
 from triage.analysis.steps import curves
+from triage.comparing.hardware import Machine, state
 from triage.model.base import Record, number
 from triage.model.event import Fact
 from triage.model.incident import Incident
@@ -30,7 +31,7 @@ class Run(Record, frozen=True, kw_only=True):
     `ms/sample` where a log tells the batch size of each step. rates: throughput as logs print it.
     waits: at each step, ms of data and forward that the slowest rank needs beyond the median one.
     memory: bytes by what they are. last_step: how far it came. causes: of hypotheses that are at least LIKELY.
-    settings: (kind, name) -> values; told: the kinds of places that settings came from.
+    settings: (kind, name) -> values; told: the kinds of places that settings came from. hardware: what its GPUs said.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Run(Record, frozen=True, kw_only=True):
     slower_from: int | None
     settings: dict[tuple[str, str], tuple[str, ...]]
     told: frozenset[str]
+    hardware: Machine = {}
 
 
 def run(
@@ -76,6 +78,7 @@ def run(
         slower_from=change if isinstance(change, int) else None,
         settings=settings,
         told=told,
+        hardware=state(incident),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from triage.comparing import hardware
 from triage.comparing.intervals import Mean, mean, ratio, typical
 from triage.comparing.runs import Run
 from triage.comparing.settings import WORK
@@ -12,6 +13,7 @@ from triage.model.comparison import Change, Comparison, Errors, Move, Moved, Res
 ERRORS = 20  # signatures told
 UNEXPLAINED = 0.05  # of the step before
 PHASES = ("data_ms", "fwd_ms", "bwd_ms", "comm_ms", "opt_ms", "gc_ms", "ckpt_ms", "host_ms")
+_SLOWNESS = ("performance/", "data/loader-bottleneck")
 # Whose settings come from the same kind of place on both sides: a name that is missing on one is unset there.
 _LISTED = {"environment": ("environment", "nccl"), "setting": ("arguments", "command"), "version": ("packages",)}
 
@@ -32,6 +34,7 @@ def compare(before: Run, after: Run, watch_for: str = "worse") -> Comparison:
         known_once=once,
         moved=moved,
         errors=_errors(before, after),
+        hardware=hardware.changed(before.hardware, after.hardware),
         causes_before=before.causes,
         causes_after=after.causes,
         notes=list(_notes(before, after, changes, moved)),
@@ -143,13 +146,18 @@ def _verdict(before: Run, after: Run, changes: list[Change], moves: list[Moved])
 
 
 def _gone(gone: list[str], before: Run, after: Run, moves: list[Moved]) -> tuple[Result, str]:
-    """A cause is gone only when the run shows by itself that it went well: silence proves nothing."""
+    """A cause is gone only when the run shows by itself that it went well: silence proves nothing.
+
+    Slowness whose going explains only a part of the gain is not what was fixed: better, and by what is open.
+    """
     further = after.last_step is not None and (before.last_step is None or after.last_step >= before.last_step)
     if after.verdict != "healthy" and not further:
         return "not comparable", f"{', '.join(gone)} is not seen in AFTER, but neither does it show that it ran as far"
     deciding = _deciding(moves)
     if all(cause.startswith("performance/") for cause in gone) and deciding is not None and deciding.result != "better":
         return deciding.result, f"{', '.join(gone)} is not seen any more, yet {_words(deciding)}"  # type: ignore[return-value]
+    if all(cause.startswith(_SLOWNESS) for cause in gone) and deciding is not None and (more := _unexplained(moves)):
+        return "better", f"{', '.join(gone)} is gone; {_words(deciding)}, and {more}"
     slower = f"; {_words(deciding)}" if deciding is not None and deciding.result == "worse" else ""
     return "fixed", f"{', '.join(gone)} is gone{slower}"
 
@@ -210,21 +218,23 @@ def _notes(before: Run, after: Run, changes: list[Change], moves: list[Moved]) -
         yield "nothing changed as far as both sides tell"
     if not before.settings or not after.settings:
         yield "what the runs were made of is not told: a bundle by `triage collect` holds versions and environment"
-    yield from _unexplained(moves)
+    if more := _unexplained(moves):
+        yield more
     deciding = _deciding(moves)
     if deciding is not None and deciding.result == "no difference" and deciding.high is not None:
         yield f"a change beyond {100 * ((deciding.high or 1) - 1):+.1f} % would have been seen"
 
 
-def _unexplained(moves: list[Moved]) -> Iterator[str]:
-    """Steps that gained more than what they wait for shrank by: the work itself changed too."""
+def _unexplained(moves: list[Moved]) -> str:
+    """Said when steps gained more than what they wait for shrank by: the work itself changed too. Else empty."""
     known = {move.name: move for move in moves if move.unit == "ms"}
     step, waits = known.get("step time"), [known[name] for name in ("data", "comm") if name in known]
     if step is None or step.result != "better" or not waits:
-        return
+        return ""
     saved, explained = step.before - step.after, sum(max(wait.before - wait.after, 0.0) for wait in waits)
-    if explained > 0 and saved - explained >= UNEXPLAINED * step.before:
-        yield (
-            f"steps take {saved:.0f} ms less, of which shorter waiting for input and communication explains "
-            f"{explained:.0f} ms: more than one thing changed"
-        )
+    if explained <= 0 or saved - explained < UNEXPLAINED * step.before:
+        return ""
+    return (
+        f"steps take {saved:.0f} ms less, of which shorter waiting for input and communication explains "
+        f"{explained:.0f} ms: more than one thing changed"
+    )

@@ -38,6 +38,16 @@ class Moved(Spec, frozen=True, kw_only=True, omit_defaults=True):
     steps: list[int] = []
 
 
+class Device(Spec, frozen=True, kw_only=True):
+    """A reading of one GPU that is not as it was. result: `unknown` where neither value is the better one."""
+
+    device: str
+    reading: str
+    before: str
+    after: str
+    result: Move
+
+
 class Errors(Spec, frozen=True, kw_only=True):
     """How often a signature was seen."""
 
@@ -51,6 +61,7 @@ class Comparison(Spec, frozen=True, kw_only=True):
 
     one_change: exactly one thing changed; null when nothing is known of either run's settings.
     known_once: what only one side's evidence tells, so that nobody knows whether it changed.
+    hardware: what GPUs that both sides read say otherwise; it has no part in the result.
     watched_for: the direction that got the larger share of the 5 % that an interval may miss.
     """
 
@@ -65,6 +76,7 @@ class Comparison(Spec, frozen=True, kw_only=True):
     known_once: list[str]
     moved: list[Moved]
     errors: list[Errors]
+    hardware: list[Device] = []
     causes_before: list[str]
     causes_after: list[str]
     notes: list[str]
