@@ -49,7 +49,8 @@ def answer(words):
     if verb == "get" and rest[0] == "nodes":
         sys.exit('Error from server (Forbidden): nodes is forbidden: User "alice" cannot list resource "nodes"')
     if verb == "get":
-        kinds = {"pods": PODS, "events": EVENTS, "jobs,statefulsets,replicasets": [JOB]}
+        about_nodes = "involvedObject.kind=Node" in rest
+        kinds = {"pods": PODS, "events": [] if about_nodes else EVENTS}
         if rest[0] in kinds:
             return json.dumps({"kind": "List", "items": kinds[rest[0]]})
         if rest[:2] == ["job", "llama"]:

@@ -9,8 +9,10 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,12 @@ from triage.bundle.writing import DiskFullError, Writer
 from triage.errors import BundleError, UsageError
 from triage.model.base import Record
 from triage.transport import files, kubernetes, local, nodelists, packing, slurm, ssh
-from triage.transport.fanout import REFUSED, Fanout, Target
-from triage.transport.jobs import Job
+from triage.transport.fanout import REFUSED, Fanout, Target, end_questions
+from triage.transport.jobs import Answered, Job
 from triage.transport.receiving import Receiver
 
 NODE_BYTES = 512 << 20  # that one node may send
+QUESTIONS = 8  # to a scheduler at once
 
 
 class Plan(Record, frozen=True, kw_only=True):
@@ -180,15 +183,17 @@ class Collection:
 
     def _job_side(self) -> None:
         rows: dict[str, dict[str, Any]] = defaultdict(lambda: defaultdict(list))
-        for said in self.prepared.job.said:
-            collector = said.path.split("/")[0]
+        for path, answered in self._said():
+            collector = path.split("/")[0]
             row = rows[collector]
-            if said.data:
-                kept = self.writer.add_bytes(f"job/{self._clean(said.path)}", said.data, self.redactor)
-                self.writer.describe(kept, collector)
+            if answered.data:
+                kept = self.writer.add_bytes(f"job/{self._clean(path)}", answered.data, self.redactor)
+                self.writer.describe(kept, collector, truncated=answered.cut)
                 row["size"].append(kept.size)
-            if said.fault:
-                row[reason(said.fault)].append(self._clean(f"{said.path}: {said.fault}"))
+            if answered.cut:
+                row["truncated"].append(self._clean(path))
+            if answered.fault:
+                row[reason(answered.fault)].append(self._clean(f"{path}: {answered.fault}"))
         self._copy("stdout", ((path, path.name) for path in files.outputs(self.prepared.job.outputs)[0]), rows)
         for pattern in self.prepared.here:
             found = list(files.below(pattern))
@@ -196,6 +201,24 @@ class Collection:
             if not found:
                 rows["include"]["absent"].append(self._clean(pattern))
         self.writer.note(_row(collector, row) for collector, row in sorted(rows.items()))
+
+    def _said(self) -> Iterator[tuple[str, Answered]]:
+        """Answers of the scheduler; those that take long a few at a time, and in half of the time that there is."""
+        later = []
+        for said in self.prepared.job.said:
+            if said.ask is None:
+                yield said.path, Answered(said.data, said.fault)
+            else:
+                later.append((said.path, said.ask))
+        ends = time.time() + max(self.prepared.started + self.prepared.plan.timeout - time.time(), 2) / 2
+        with ThreadPoolExecutor(QUESTIONS) as pool:
+            try:
+                for at in range(0, len(later), QUESTIONS):
+                    some = later[at : at + QUESTIONS]
+                    yield from zip((path for path, _ in some), pool.map(partial(_asked, ends), some), strict=True)
+            except BaseException:
+                end_questions()
+                raise
 
     def _copy(self, collector: str, found: Any, rows: dict[str, dict[str, Any]]) -> None:
         for path, name in found:
@@ -226,6 +249,11 @@ class Collection:
             "since": plan.since or (prepared.job.start - 300 if prepared.job.start else None), "until": plan.until,
             "seconds": plan.timeout, "bytes": NODE_BYTES,
         }  # fmt: skip
+
+
+def _asked(ends: float, one: tuple[str, Callable[[float], Answered]]) -> Answered:
+    left = ends - time.time()
+    return one[1](left) if left > 0.5 else Answered(fault="kubectl did not answer: no time was left to ask it")
 
 
 def reason(fault: str) -> str:

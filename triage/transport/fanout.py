@@ -8,17 +8,20 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import IO, Any, cast
 
 from triage.bundle.writing import DiskFullError
 from triage.model.base import Record
+from triage.transport.jobs import Answered
 from triage.transport.receiving import Answer, Receiver, ledger
 
 WIDTH = 64  # nodes at once; a launcher of a large cluster has a few hundred processes to spare, and so has sshd
 MARGIN = 2.5  # seconds before the deadline at which a node should have sent all: it began later than it was asked
 GRACE = 1.5  # seconds in which a program that is ended may remove what it made
+BLOCK = 1 << 18  # bytes read at once
 REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
 
 
@@ -180,27 +183,63 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
     return True
 
 
+_questions: set[subprocess.Popen[bytes]] = set()  # to the scheduler, under way in any thread
+_asking = threading.Lock()
+
+
+def end_questions() -> None:
+    """End every question that is under way."""
+    with _asking:
+        for process in _questions:
+            end(process)
+
+
 def answer_of(command: Sequence[str], seconds: float, limit: int = 64 << 20) -> tuple[bytes, str | None]:
     """Output of a quick question to the scheduler, and why there is none: absent, timed out, or what it said."""
+    found = _answered(command, seconds, lambda stream: (stream.read(limit), False))
+    return found.data, found.fault
+
+
+def tail_of(command: Sequence[str], seconds: float, keep: int) -> Answered:
+    """The last bytes of what a program prints, from the start of a line on, and why there are none."""
+    return _answered(command, seconds, lambda stream: _last(stream, keep))
+
+
+def _last(stream: IO[bytes], keep: int) -> tuple[bytes, bool]:
+    parts, held, cut = deque[bytes](), 0, False
+    while data := stream.read(BLOCK):
+        parts.append(data)
+        held += len(data)
+        while held - len(parts[0]) >= keep:
+            held, cut = held - len(parts.popleft()), True
+    data = b"".join(parts)
+    return (data[data.find(b"\n") + 1 :] if cut else data), cut
+
+
+def _answered(command: Sequence[str], seconds: float, read: Callable[[IO[bytes]], tuple[bytes, bool]]) -> Answered:
     with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(  # noqa: S603
                 list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         except OSError as error:
-            return b"", f"{command[0]}: {error.strerror}"
-        timer = threading.Timer(seconds, lambda: end(process))
+            return Answered(fault=f"{command[0]}: {error.strerror}")
+        late = threading.Event()
+        timer = threading.Timer(seconds, _end_late, (process, late))
         timer.daemon = True
         timer.start()
-        started = time.monotonic()
+        with _asking:
+            _questions.add(process)
         try:
             with cast("IO[bytes]", process.stdout) as stream:
-                data = stream.read(limit)
+                data, cut = read(stream)
             code = process.wait()
         finally:
             timer.cancel()
             end(process)
             process.wait()
-        if code in (-signal.SIGKILL, -signal.SIGTERM) and time.monotonic() - started >= seconds - 0.1:
-            return data, f"{command[0]} did not answer within {seconds:.0f} s"
-        return data, None if code == 0 else _last_words(errors) or f"{command[0]} ended with {code}"
+            with _asking:
+                _questions.discard(process)
+        if late.is_set():
+            return Answered(data, f"{command[0]} did not answer within {seconds:.0f} s", cut)
+        return Answered(data, None if code == 0 else _last_words(errors) or f"{command[0]} ended with {code}", cut)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from triage.model.base import Record
 
 
+class Answered(NamedTuple):
+    """What a program said, why it did not, and whether the beginning is missing."""
+
+    data: bytes = b""
+    fault: str | None = None
+    cut: bool = False
+
+
 class Said(Record, frozen=True, kw_only=True):
-    """An answer of a scheduler, or why there is none. path: below job/."""
+    """An answer of a scheduler, or why there is none. path: below job/.
+
+    ask: for answers that are many and large, the question; it is put when the bundle is written, from the seconds that
+    it may take.
+    """
 
     path: str
     data: bytes = b""
     fault: str | None = None
+    ask: Callable[[float], Answered] | None = None
 
 
 class Job(Record, frozen=True, kw_only=True):
