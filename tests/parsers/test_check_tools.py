@@ -69,6 +69,22 @@ def test_cuda_samples() -> None:
     assert ("check.p2p.access", None, "none") in read(fixture("p2p.txt"))
 
 
+def matrices(plain: str, peer: str) -> bytes:
+    head = "   D\\D     0      1 \n"
+    return (
+        f"Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n{head}     0 673.20  {plain} \n     1  {plain} 673.20 \n"
+        f"Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n{head}     0 673.49   {peer} \n"
+        f"     1   {peer} 672.33 \nBidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n"
+    ).encode()
+
+
+def test_what_peer_access_gains() -> None:
+    assert read(matrices("13.10", "2.62")) == [("check.p2p.gain", None, 0.2)]
+    assert read(matrices("11.00", "11.00")) == [("check.p2p.gain", None, 1.0)]
+    assert read(matrices("11.00", "11.00").split(b"Uni")[2]) == []  # nothing to compare with
+    assert read(matrices("0.00", "11.00")) == []
+
+
 def test_wrapped_rows_are_one_event() -> None:
     lines = tuple(fixture("dcgm-3.txt").decode().splitlines())
     hit = next(index for index, line in enumerate(lines) if "| Warning" in line)

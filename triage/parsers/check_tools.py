@@ -6,11 +6,13 @@ Facts (pass|fail|skip|warn unless said otherwise; entity {gpu} where the tool na
     check.dcgm.message (text of a warning or error of the table, its line breaks taken out)
     check.nccl_tests  check.nccl_tests.wrong  check.nccl_tests.bus_bandwidth (GB/s)  check.cuda_sample
     check.p2p.access (all|some|none)
+    check.p2p.gain (median over pairs of GPUs: bandwidth with peer access over bandwidth without, one way)
 """
 
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 
 from triage.model.base import Scalar
@@ -31,9 +33,9 @@ MARKS = (
 )
 
 _KNOWN = re.compile(
-    rb"Gflop/s\)[^\n]{0,400}errors: \d|^Tested \d+ GPUs:|^\s*GPU \d+: (?:OK|FAULTY)\s*$"
+    rb"Gflop/s\)[^\n]{0,400}errors: \d|^Tested \d+ GPUs:|^[ \t]{0,40}GPU \d+: (?:OK|FAULTY)[ \t\r]{0,40}$"
     rb"|# Out of bounds values :|# Avg bus bandwidth|^# nThread \d+ nGpus \d+ minBytes|^# nccl-tests version"
-    rb"|^#\s+size\s+count\s+type\s+redop|\| Diagnostic +\| Result +\|"
+    rb"|^#[ \t]{1,40}size[ \t]{1,40}count[ \t]{1,40}type[ \t]{1,40}redop|\| Diagnostic +\| Result +\|"
     rb"|Successfully ran diagnostic for group|\"DCGM (?:GPU )?Diagnostic\"|\[CUDA Bandwidth Test\]"
     rb"|\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|^Result = (?:PASS|FAIL)|CUDA Device Query",
     re.MULTILINE,
@@ -42,6 +44,10 @@ _BURN = re.compile(r"\s*GPU (?P<gpu>\d{1,3}): (?P<word>OK|FAULTY)\s*$")
 _BOUNDS = re.compile(r"# Out of bounds values : (?P<count>\d{1,18}) (?P<word>OK|FAILED)")
 _BUS = re.compile(r"# Avg bus bandwidth +: (?P<rate>\d{1,9}(?:\.\d{1,9})?)")
 _SAMPLE = re.compile(r"(?:Result = |Test )(?P<word>PASS|FAIL)(?:ED)?\b")
+_FIGURES = re.compile(
+    r"\s{0,12}(?P<row>\d{1,2})\s{1,12}(?P<cells>\d{1,6}\.\d{1,4}(?:\s{1,12}\d{1,6}\.\d{1,4}){1,63})\s*$"
+)
+_DISABLED, _ENABLED = "Unidirectional P2P=Disabled Bandwidth", "Unidirectional P2P=Enabled Bandwidth"
 _JSON = re.compile(r"\"DCGM (?:GPU )?Diagnostic\"|\"test_categories\"")
 
 
@@ -88,7 +94,7 @@ def facts(document: Document) -> Iterator[Fact]:
 
 def _all(text: str, file: str) -> Iterator[Fact]:
     lines = text.split("\n")
-    index = 0
+    index, before = 0, list[float]()
     while index < len(lines):
         line = lines[index]
         if "Diagnostic" in line and _dcgm.TABLE.search(line):
@@ -97,6 +103,9 @@ def _all(text: str, file: str) -> Iterator[Fact]:
             continue
         if "P2P Connectivity Matrix" in line:
             yield from _access(lines, index, file)
+        if _ENABLED in line and before:
+            yield from _gain(before, _pairs(lines, index), Where(file=file, line=index + 1), line.strip())
+        before = _pairs(lines, index) if _DISABLED in line else before
         yield from _line(line, Where(file=file, line=index + 1))
         index += 1
     if found_json := _JSON.search(text):
@@ -138,3 +147,20 @@ def _access(lines: list[str], start: int, file: str) -> Iterator[Fact]:
     if cells:
         value = "all" if "0" not in cells else "some" if "1" in cells else "none"
         yield Fact(name="check.p2p.access", value=value, where=Where(file=file, line=start + 1))
+
+
+def _pairs(lines: list[str], start: int) -> list[float]:
+    """The figures of the matrix that is announced at `start`, row by row, the diagonal left out."""
+    cells: list[float] = []
+    for row, line in enumerate(lines[start + 2 : start + 66]):
+        numbers = _FIGURES.match(line)
+        if numbers is None or int(numbers["row"]) != row:
+            break
+        cells += [float(number) for column, number in enumerate(numbers["cells"].split()) if column != row]
+    return cells
+
+
+def _gain(without: list[float], with_access: list[float], where: Where, text: str) -> Iterator[Fact]:
+    if len(without) == len(with_access) and all(without):
+        gain = statistics.median(peer / plain for peer, plain in zip(with_access, without, strict=True))
+        yield Fact(name="check.p2p.gain", value=round(gain, 3), where=where, text=text[:2000])

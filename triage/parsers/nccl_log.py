@@ -19,7 +19,9 @@ BEFORE, AFTER = 0, 2
 
 _HOST = re.compile(r"(?P<node>[\w.-]{1,120}):(?P<pid>\d{1,9}):(?P<tid>\d{1,9})(?: \[(?P<dev>-?\d{1,3})\])? ")
 _LINE = re.compile(
-    rb"[\w.-]{1,120}:\d{1,9}:\d{1,9} (?:\[-?\d+\] )?[^\n]{0,120}?NCCL (?:INFO|WARN|TRACE|CALL) |^NCCL version \d", re.M
+    rb"(?<![\w.-])[\w.-]{1,120}:\d{1,9}:\d{1,9} (?:\[-?\d+\] )?[^\n]{0,120}?NCCL (?:INFO|WARN|TRACE|CALL) |: NET/OFI "
+    rb"|^NCCL version \d",
+    re.M,
 )
 _SAYS_RANK = re.compile(r"\bcomm 0x[0-9a-f]+ (?:[^\n]{0,80}? )?rank (?P<rank>\d{1,6}) n[rR]anks \d")
 

@@ -41,9 +41,10 @@ _STEPS = (
     # fairseq
     r"\bepoch \d+:\s{1,8}(?P<step>\d+) / (?P<total>\d+) (?:[a-z_0-9]+=|loss)",
     r"num_updates['\": ]{1,5}(?P<step>\d+)",
-    # torchvision references, timm, and `Epoch: [0][ 411/1736]`
+    # torchvision references, MXNet, timm, and `Epoch: [0][ 411/1736]`
     r"Epoch: \[\d+\]\s{0,3}\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]"
     r"(?:[^\n]{0,300}?\b[Tt]ime:?\s{1,6}(?P<step_s>[\d.]+))?",
+    r"Epoch\[\d+\] Batch ?\[(?P<step>\d+)\]\s{1,4}Speed: [\d.]+ samples/sec",
     r"Train: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) ",
     # mmcv, mmengine; detectron2
     r"Epoch(?:\(train\))? {1,3}\[\d+\]\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]"
@@ -71,7 +72,7 @@ MARKS = (
 )
 _OWN = re.compile(
     rb"elapsed time per iteration|RunningAvgSamplesPerSec|'train_runtime'|\{'loss': |train_step_timing in s|global_step"
-    rb"|\biter(?:ation)? \d+[:/ ]|\bstep[ :=]+\d+[^\n]{0,60}loss|\d+%\|[^\n]{0,160}\[\d+:\d+|\[deepspeed\]"
+    rb"|\biter(?:ation)? \d+[:/ ]|\bstep[ :=]{1,20}\d{1,20}[^\n]{0,60}loss|\d%\|[^\n]{0,160}\[\d+:\d|\[deepspeed\]"
     rb"|DeepSpeed info|lm loss|Epoch:? ?\[?\d+\]?|Trainer\.fit|GLOBAL_RANK|\bloss[:= ]+\d"
 )
 
