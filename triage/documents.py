@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+
+import msgspec
 
 from triage.bundle.opening import Evidence
 from triage.model.bundle import Document, File, Gap
@@ -14,6 +17,7 @@ from triage.parsers import parser
 
 LISTING_BYTES = 64 << 20  # a table of jobs, pods or GPUs is smaller; a log that looks like one may be far larger
 SIDE_BY_SIDE = 3  # documents in memory at once
+_TURN = threading.Lock()  # of files larger than memory one is read at a time
 DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
 
 
@@ -49,8 +53,18 @@ def _read_whole(file: File, source: str) -> bool:
 
 def _told(evidence: Evidence, file: File, source: str) -> tuple[list[Fact], list[Gap]]:
     try:
-        data = evidence.read(file, DOCUMENT_BYTES)
-        document = Document(file=file, data=data, unpickle=evidence.unpickle, unpickle_rows=evidence.unpickle_rows)
-        return list(parser(source).facts(document)), []
+        with _document(evidence, file, source) as document:
+            return list(parser(source).facts(document)), []
     except Exception as error:  # the parser loop, one of the four places that may: one file must not end the analysis
         return [], [Gap(what=f"{source} in {file.path}", why="unparsable", file=file.path, how=str(error)[:200])]
+
+
+@contextmanager
+def _document(evidence: Evidence, file: File, source: str) -> Iterator[Document]:
+    """The whole file, or a stream of it for a parser that asks for one."""
+    made = Document(file=file, data=b"", unpickle=evidence.unpickle, unpickle_rows=evidence.unpickle_rows)
+    if getattr(parser(source), "STREAMED", False):
+        with _TURN, evidence.raw(file) as stream:
+            yield msgspec.structs.replace(made, stream=stream)
+    else:
+        yield msgspec.structs.replace(made, data=evidence.read(file, DOCUMENT_BYTES))

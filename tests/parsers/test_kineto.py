@@ -10,6 +10,7 @@ import pytest
 
 from tests.analysis.build import facts, named
 from triage.parsers import _profile, kineto
+from triage.parsers._spans import merged, overlap, spans_of, without
 
 
 def kernel(name: str, start: float, length: float) -> dict[str, Any]:
@@ -90,8 +91,9 @@ def test_kinds_of_kernels(name: str, kind: str) -> None:
     ],
 )
 def test_spans(one: list[Any], two: list[Any], both: list[Any], rest: list[Any]) -> None:
-    assert _profile.overlap(one, two) == both
-    assert _profile.without(one, two) == rest
+    first, second = (merged([spans_of(pairs)]) for pairs in (one, two))
+    assert overlap(first, second).pairs() == both
+    assert without(first, second).pairs() == rest
 
 
 @pytest.mark.parametrize(

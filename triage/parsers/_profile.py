@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import Any
 
-from triage.model.base import Value, number
-from triage.parsers._documents import mapping, text
+from triage.model.base import Value
+from triage.parsers._spans import Merged, Spans, exact_sum, merged, overlap, spans_of, without
 
 STEPS = 4096
 TOP = 5
 GAP = 2_000.0  # us; longer gaps are not launch latency
+MOST_STEPS = 1 << 17  # of one profile
+NAMES = 1 << 16  # of kernels that are told apart
 Span = tuple[float, float]
+_HOST = frozenset({"cpu_op", "cuda_runtime", "cuda_driver", "user_annotation", "python_function", "operator"})
 _KINDS = tuple((kind, re.compile(names, re.IGNORECASE)) for kind, names in (
     ("communication", r"nccl|rccl|oneshot_all_?reduce|all_?reduce_kernel|deep_ep|nvshmem"),
     ("elementwise", r"elementwise_kernel|multi_tensor_apply|triton_poi_"),  # their arguments may name anything
@@ -35,108 +39,173 @@ _SYNC = re.compile(r"Synchronize|cuEventSync|cuStreamSync", re.I)
 
 
 class Profile:
-    """Spans by kind, and the windows of the profiled steps."""
+    """Spans by kind, and the windows of the profiled steps: `add` everything, then ask."""
 
-    def __init__(self, events: Iterable[Any]) -> None:
-        self.spans: dict[str, list[Span]] = defaultdict(list)
+    def __init__(self) -> None:
+        self.spans: dict[str, Spans] = defaultdict(Spans)
         self.steps: dict[str, Span] = {}
-        self.kernels: list[tuple[str, float, float | None]] = []
-        for event in events:
-            item = mapping(event)
-            start, length = number(item.get("ts")), number(item.get("dur"))
-            if item.get("ph") == "X" and start is not None and length is not None and length >= 0:
-                self._take(item, (start, start + length))
-        self.window = merged(list(self.steps.values()))
-        if not self.window:
-            spans = [span for kind in ("kernel", "memcpy", "host") for span in self.spans[kind]]
-            self.window = [(min(s[0] for s in spans), max(s[1] for s in spans))] if spans else []
-        self.length = total(self.window)
+        self.kernels = Kernels()
 
-    def _take(self, item: dict[Any, Any], span: Span) -> None:
-        kind, name = str(item.get("cat", "")).lower(), text(item.get("name"), 400)
+    def add(self, kind: str, name: str, start: float, end: float, occupancy: float | None = None) -> None:
+        """What ran from `start` to `end`. kind: the category of Kineto, in lower case; others count for nothing."""
         if kind == "kernel":
-            self.spans["kernel"].append(span)
-            self.spans[kernel_kind(name)].append(span)
-            told = number(mapping(item.get("args")).get("est. achieved occupancy %"))
-            self.kernels.append((name, span[1] - span[0], told))
+            self.spans["kernel"].add(start, end)
+            self.spans[self.kernels.add(name, end - start, occupancy)].add(start, end)
         elif kind in ("gpu_memcpy", "gpu_memset"):
-            self.spans["memcpy"].append(span)
-        elif kind in ("cpu_op", "cuda_runtime", "cuda_driver", "user_annotation", "python_function", "operator"):
-            self._host(kind, name, span)
+            self.spans["memcpy"].add(start, end)
+        elif kind in _HOST:
+            self._host(_host_kinds(kind, name), name, start, end)
 
-    def _host(self, kind: str, name: str, span: Span) -> None:
-        if name.startswith("ProfilerStep"):
-            self.steps[name] = span
-            return
-        if "DataLoader" in name and ("enumerate" in name or "__next__" in name or "next" in name.lower()):
-            self.spans["loader"].append(span)
-            return
-        if kind.startswith("cuda") and _SYNC.search(name):
-            self.spans["sync"].append(span)
-        if kind != "python_function":
-            self.spans["host"].append(span)
+    def _host(self, kinds: tuple[str, ...], name: str, start: float, end: float) -> None:
+        for kind in kinds:
+            if kind != "step":
+                self.spans[kind].add(start, end)
+            elif len(self.steps) < MOST_STEPS or name in self.steps:
+                self.steps[name] = (start, end)
 
-    def inside(self, kind: str) -> list[Span]:
-        """Spans of a kind within the window, merged."""
-        return overlap(merged(self.spans[kind]), self.window)
+    def share(self, host: Profile) -> None:
+        """Take in what the host did, seen once for several devices."""
+        self.steps = host.steps
+        self.spans.update(host.spans)
+
+    @cached_property
+    def window(self) -> Merged:
+        """The profiled steps, or, without steps, from the first to the end of the last of all work."""
+        if self.steps:
+            return merged([spans_of(self.steps.values())])
+        some = [self.spans[kind] for kind in ("kernel", "memcpy", "host") if self.spans[kind]]
+        return merged([spans_of([(min(min(s.starts) for s in some), max(max(s.ends) for s in some))])] if some else [])
+
+    def inside(self, *kinds: str) -> Merged:
+        """Spans of some kinds within the window, merged."""
+        return overlap(merged([self.spans[kind] for kind in kinds]), self.window)
 
     def values(self) -> dict[str, Value]:
         """All facts that can be told."""
-        if self.length <= 0:
+        length = self.window.total()
+        if not length > 0:
             return {"profile.unreadable": "no work in it"}
-        device = merged([*self.inside("kernel"), *self.inside("memcpy")])
+        device = self.inside("kernel", "memcpy")
         idle = without(self.window, device)
-        values = self._shares(device, idle)
-        values["profile.window_ms"] = round(self.length / 1e3, 3)
+        values: dict[str, Value] = {
+            f"profile.{name}": round(min(part.total() / length, 1.0), 4)
+            for name, part in self._parts(device, idle).items()
+        }
+        values["profile.window_ms"] = round(length / 1e3, 3)
         values["profile.steps"] = len(self.steps) or None
         if self.steps:
             values["profile.step_ms"] = round(statistics.median(b - a for a, b in self.steps.values()) / 1e3, 3)
             values["profile.series.step_ms"] = [round((b - a) / 1e3, 4) for a, b in sorted(self.steps.values())[:STEPS]]
-        return values | self._kernel_values()
+        return values | self.kernels.values(len(self.steps))
 
-    def _shares(self, device: list[Span], idle: list[Span]) -> dict[str, Value]:
+    def _parts(self, device: Merged, idle: Merged) -> dict[str, Merged]:
         talk, copy, loader = self.inside("communication"), self.inside("memcpy"), self.inside("loader")
-        work = merged([span for kind in (*_work_kinds(), "other") for span in self.inside(kind)])
+        work = self.inside(*work_kinds(), "other")
         host, sync = self.inside("host"), self.inside("sync")
-        quiet = without(without(idle, host), loader) if self.steps else []
-        short = [span for span in without(idle, loader) if span[1] - span[0] < GAP] if work else []
-        spans = {
+        none = merged([])
+        quiet = without(without(idle, host), loader) if self.steps else none
+        short = without(idle, loader).shorter(GAP) if len(work) else none
+        return {
             "busy": device, "compute": work, "communication": talk, "memcpy": copy, "idle": idle,
-            "communication_exposed": without(talk, merged([*work, *copy])),
+            "communication_exposed": without(talk, merged([work, copy])),
             "data_wait": overlap(loader, idle), "loader": loader, "host_silent": quiet,
             "launch_wait": overlap(without(short, sync), host), "sync": sync,
         }  # fmt: skip
-        return {f"profile.{name}": self._share(part) for name, part in spans.items()}
 
-    def _share(self, spans: list[Span]) -> float:
-        return round(min(total(spans) / self.length, 1.0), 4)
 
-    def _kernel_values(self) -> dict[str, Value]:
-        time: Counter[str] = Counter()
-        names: Counter[str] = Counter()
-        tensor = 0.0
-        for name, length, _ in self.kernels:
-            kind = kernel_kind(name)
-            time[kind] += length  # type: ignore[assignment]
-            names[name[:120]] += length  # type: ignore[assignment]
-            tensor += length if kind == "gemm" and tensor_cores(name) else 0.0
-        work = sum(length for kind, length in time.items() if kind != "communication")
-        if not self.kernels or work <= 0:
+class Kernels:
+    """How long each kernel ran: a number, an index of its name and an occupancy for each, 24 bytes a kernel."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.kinds: list[str] = []
+        self.tensor: list[bool] = []
+        self.which, self.lengths, self.occupancies = array("l"), array("d"), array("d")
+
+    def add(self, name: str, length: float, occupancy: float | None) -> str:
+        """One more; returns what it does."""
+        at = self.names.get(name)
+        if at is None:
+            at = self._named(name)
+        self.which.append(at)
+        self.lengths.append(length)
+        self.occupancies.append(math.nan if occupancy is None else occupancy)
+        return self.kinds[at]
+
+    def _named(self, name: str) -> int:
+        kind = kernel_kind(name)
+        if len(self.names) >= NAMES:
+            name = f"one of many {kind} kernels"
+        if name not in self.names:
+            self.names[name] = len(self.names)
+            self.kinds.append(kind)
+            self.tensor.append(kind == "gemm" and tensor_cores(name))
+        return self.names[name]
+
+    def values(self, steps: int) -> dict[str, Value]:
+        """Shares of the kernel time, the median kernel, the kernels that take most."""
+        times = self._times()
+        work = sum(length for kind, length in times.items() if kind != "communication")
+        if not self.names or not work > 0:
             return {}
-        values: dict[str, Value] = {f"profile.{kind}": round(time[kind] / work, 4) for kind in _work_kinds()}
-        values["profile.tensor_cores"] = round(tensor / time["gemm"], 4) if time["gemm"] else None
-        values["profile.kernels"] = round(len(self.kernels) / max(len(self.steps), 1), 1)
-        values["profile.kernel_us"] = round(statistics.median(length for _, length, _ in self.kernels), 3)
-        told = [(length, share) for _, length, share in self.kernels if share is not None]
-        weight = math.fsum(length for length, _ in told)
-        if weight > 0:
-            values["profile.occupancy"] = round(math.fsum(length * share for length, share in told) / weight, 1)
-        every = sum(names.values())
-        values["profile.top_kernels"] = [f"{count / every:.3f} {name}" for name, count in names.most_common(TOP)]
+        values: dict[str, Value] = {f"profile.{kind}": round(times.get(kind, 0.0) / work, 4) for kind in work_kinds()}
+        tensor = self._summed(self.tensor).get(True, 0.0)
+        values["profile.tensor_cores"] = round(tensor / times["gemm"], 4) if times.get("gemm") else None
+        values["profile.kernels"] = round(len(self.which) / max(steps, 1), 1)
+        values["profile.kernel_us"] = round(_median(self.lengths), 3)
+        values["profile.occupancy"] = self._occupancy()
+        values["profile.top_kernels"] = self._top()
         return values
 
+    def _times(self) -> dict[str, float]:
+        return self._summed(self.kinds)
 
-def _work_kinds() -> tuple[str, ...]:
+    def _summed(self, groups: list[Any]) -> dict[Any, float]:
+        """Time by group of the names, in the order in which the groups appear."""
+        import numpy as np
+
+        numbers = {group: at for at, group in enumerate(dict.fromkeys(groups))}
+        group_of = np.array([numbers[group] for group in groups], dtype=int)
+        if not groups:
+            return {}
+        times = np.bincount(group_of[np.asarray(self.which)], weights=np.asarray(self.lengths))
+        return dict(zip(numbers, times.tolist(), strict=True))
+
+    def _top(self) -> list[str]:
+        names = Counter(self._summed([name[:120] for name in self.names]))
+        every = sum(names.values())
+        return [f"{time / every:.3f} {name}" for name, time in names.most_common(TOP)]
+
+    def _occupancy(self) -> float | None:
+        import numpy as np
+
+        share, lengths = np.asarray(self.occupancies), np.asarray(self.lengths)
+        told = ~np.isnan(share)
+        weight = exact_sum(lengths[told])
+        return round(exact_sum(lengths[told] * share[told]) / weight, 1) if weight > 0 else None
+
+
+def _median(numbers: array[float]) -> float:
+    import numpy as np
+
+    ordered = np.sort(np.asarray(numbers))
+    middle = len(ordered) // 2
+    return float(ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+
+
+@lru_cache(maxsize=1 << 16)
+def _host_kinds(kind: str, name: str) -> tuple[str, ...]:
+    """What it counts for when the host does this."""
+    if name.startswith("ProfilerStep"):
+        return ("step",)
+    if "DataLoader" in name and ("enumerate" in name or "next" in name.lower()):
+        return ("loader",)
+    waits = ("sync",) if kind.startswith("cuda") and _SYNC.search(name) else ()
+    return waits if kind == "python_function" else (*waits, "host")
+
+
+def work_kinds() -> tuple[str, ...]:
+    """What kernels do, communication apart."""
     return tuple(dict.fromkeys(kind for kind, _ in _KINDS if kind != "communication"))
 
 
@@ -148,41 +217,3 @@ def kernel_kind(name: str) -> str:
 def tensor_cores(name: str) -> bool:
     """Does a matrix kernel's name say that it uses tensor cores?"""
     return bool(_TENSOR.search(name)) and not _SIMT.search(name)
-
-
-def merged(spans: list[Span]) -> list[Span]:
-    """The union of spans, sorted."""
-    out: list[Span] = []
-    for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
-def overlap(one: list[Span], two: list[Span]) -> list[Span]:
-    """Where both of two merged lists are."""
-    out, at = [], 0
-    for start, end in one:
-        while at < len(two) and two[at][1] <= start:
-            at += 1
-        index = at
-        while index < len(two) and two[index][0] < end:
-            out.append((max(start, two[index][0]), min(end, two[index][1])))
-            index += 1
-    return out
-
-
-def without(one: list[Span], two: list[Span]) -> list[Span]:
-    """The first merged list less the second."""
-    if not one:
-        return []
-    bounds = [-math.inf, *(edge for span in two for edge in span), math.inf]
-    gaps = [(bounds[index], bounds[index + 1]) for index in range(0, len(bounds), 2)]
-    return [span for span in overlap(one, gaps) if span[1] > span[0]]
-
-
-def total(spans: list[Span]) -> float:
-    """Length of merged spans together."""
-    return math.fsum(end - start for start, end in spans)

@@ -9,11 +9,13 @@ profile.unreadable why nothing was read
 from __future__ import annotations
 
 import contextlib
+import io
 import re
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from triage.model.bundle import Document
 from triage.model.event import Fact
@@ -22,10 +24,13 @@ from triage.parsers._profile import Profile
 
 SOURCE = "nsys"
 MAGIC = (b"SQLite format 3\0",)
-EVENTS = 4_000_000
+STREAMED = True
+EVENTS = 8_000_000  # rows of one table; each takes up to 56 bytes
+BLOCK = 1 << 20  # bytes copied at once
 OPERATIONS = 20_000_000  # units of SQLite's work between two looks, times LOOKS: a crafted file ends here
 LOOKS = 200
 DEVICES = 16
+_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _MAGIC = b"SQLite format 3\0"
 _TABLES = (b"CUPTI_ACTIVITY_KIND_", b"TARGET_INFO_", b"META_DATA_EXPORT", b"NVTX_EVENTS", b"StringIds")
 _STEP = re.compile(
@@ -35,7 +40,6 @@ _LOADER = re.compile(
     r"data[ _-]?load|DataLoader|next[ _]batch|get[ _]batch|data[ _]wait|batch[ _-]generator", re.IGNORECASE
 )
 _RANGES = (59, 60, 75, 34, 33)  # NVTX push-pop, start-end and their extended kinds
-Event = dict[str, Any]
 
 
 def recognises(head: bytes, tail: bytes) -> int:
@@ -47,11 +51,12 @@ def recognises(head: bytes, tail: bytes) -> int:
 
 def facts(document: Document) -> Iterator[Fact]:
     """The profile of each device. Raises ValueError for a report that was not exported: that is a gap."""
-    if not document.data.startswith(_MAGIC):
+    stream = document.stream or io.BytesIO(document.data)
+    if (head := stream.read(len(_MAGIC))) != _MAGIC:
         raise ValueError("a report of Nsight Systems: nsys export --type sqlite makes a file that can be read")
     teller = Teller(document, {"rank": rank_of(document.file)})
     try:
-        with _opened(document.data) as base:
+        with _opened(head, stream) as base:
             found = _profiles(base)
     except (sqlite3.Error, ValueError, OverflowError) as error:
         yield teller.fact("profile.unreadable", str(error)[:200])
@@ -65,10 +70,11 @@ def facts(document: Document) -> Iterator[Fact]:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes) -> Iterator[sqlite3.Connection]:
+def _opened(head: bytes, stream: IO[bytes]) -> Iterator[sqlite3.Connection]:
     """A connection that can neither write nor run for ever."""
     with tempfile.NamedTemporaryFile(suffix=".sqlite") as file:
-        file.write(data)
+        file.write(head)
+        shutil.copyfileobj(stream, file, BLOCK)
         file.flush()
         base = sqlite3.connect(f"file:{file.name}?mode=ro&immutable=1", uri=True)
         looks = iter(range(LOOKS))
@@ -83,48 +89,56 @@ def _opened(data: bytes) -> Iterator[sqlite3.Connection]:
 
 
 def _profiles(base: sqlite3.Connection) -> dict[int, Profile]:
+    """A profile of each device that ran kernels, or, when none did, copied; what the host did is in all of them."""
     names = _names(base)
-    devices = [int(row[0]) for row in _rows(base, "CUPTI_ACTIVITY_KIND_KERNEL", ("deviceId",), distinct=True)]
-    if not devices:
-        devices = [int(row[0]) for row in _rows(base, "CUPTI_ACTIVITY_KIND_MEMCPY", ("deviceId",), distinct=True)]
-    host = list(_host(base, names))
-    return {device: Profile([*host, *_device(base, device, names)]) for device in sorted(devices)[:DEVICES]}
+    host = _host(base, names)
+    found = {device: Profile() for device in _devices(base)}
+    for table, kind in (("KERNEL", "kernel"), ("MEMCPY", "gpu_memcpy"), ("MEMSET", "gpu_memset")):
+        named = ("demangledName", "shortName") if kind == "kernel" else ()
+        for start, end, device, *keys in _timed(base, _ACTIVITY + table, ("start", "end", "deviceId", *named)):
+            if device in found:
+                name = next((names[key] for key in keys if key in names), "")
+                found[device].add(kind, name, start / 1e3, end / 1e3)
+    for profile in found.values():
+        profile.share(host)
+    return found
+
+
+def _devices(base: sqlite3.Connection) -> list[int]:
+    for table in ("KERNEL", "MEMCPY"):
+        rows = _rows(base, _ACTIVITY + table, ("deviceId",), distinct=True)
+        if devices := sorted(device for (device,) in rows if isinstance(device, int)):
+            return devices[:DEVICES]
+    return []
 
 
 def _names(base: sqlite3.Connection) -> dict[int, str]:
     return {int(key): str(value) for key, value in _rows(base, "StringIds", ("id", "value")) if isinstance(key, int)}
 
 
-def _device(base: sqlite3.Connection, device: int, names: dict[int, str]) -> Iterator[Event]:
-    for row in _rows(base, "CUPTI_ACTIVITY_KIND_KERNEL", ("start", "end", "deviceId", "demangledName", "shortName")):
-        if row[2] == device:
-            yield _event("kernel", names.get(row[3]) or names.get(row[4], ""), row)
-    for table, kind in (("MEMCPY", "gpu_memcpy"), ("MEMSET", "gpu_memset")):
-        for row in _rows(base, f"CUPTI_ACTIVITY_KIND_{table}", ("start", "end", "deviceId")):
-            if row[2] == device:
-                yield _event(kind, table, row)
+def _host(base: sqlite3.Connection, names: dict[int, str]) -> Profile:
+    found = Profile()
+    for start, end, key in _timed(base, _ACTIVITY + "RUNTIME", ("start", "end", "nameId")):
+        found.add("cuda_runtime", names.get(key, ""), start / 1e3, end / 1e3)
+    for start, end, told, key, kind in _timed(base, "NVTX_EVENTS", ("start", "end", "text", "textId", "eventType")):
+        if kind in _RANGES:
+            name = told if isinstance(told, str) else names.get(key, "")
+            found.add("user_annotation", _annotated(name), start / 1e3, end / 1e3)
+    return found
 
 
-def _host(base: sqlite3.Connection, names: dict[int, str]) -> Iterator[Event]:
-    for row in _rows(base, "CUPTI_ACTIVITY_KIND_RUNTIME", ("start", "end", "nameId")):
-        yield _event("cuda_runtime", names.get(row[2], ""), row)
-    for row in _rows(base, "NVTX_EVENTS", ("start", "end", "text", "textId", "eventType")):
-        text = row[2] if isinstance(row[2], str) else names.get(row[3], "")
-        if row[4] in _RANGES and row[1] is not None:
-            yield _annotated(text, row)
-
-
-def _annotated(text: str, row: tuple[Any, ...]) -> Event:
-    """A range of the program: a step, the wait for input, or anything else that the host does."""
+def _annotated(text: str) -> str:
+    """A range of the program, as Kineto would name it: a step, the wait for input, or anything else."""
     if step := _STEP.match(text.strip().lstrip(":")):
-        return _event("user_annotation", f"ProfilerStep#{step.group(1)}", row)
-    return _event("user_annotation", "enumerate(DataLoader)" if _LOADER.search(text) else text, row)
+        return f"ProfilerStep#{step.group(1)}"
+    return "enumerate(DataLoader)" if _LOADER.search(text) else text
 
 
-def _event(kind: str, name: str, row: tuple[Any, ...]) -> Event:
-    start, end = row[0], row[1]
-    known = isinstance(start, int) and isinstance(end, int)
-    return {"ph": "X", "cat": kind, "name": name, "ts": start / 1e3, "dur": (end - start) / 1e3} if known else {}
+def _timed(base: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Rows whose first two values are a start and an end."""
+    for row in _rows(base, table, columns):
+        if isinstance(row[0], int) and isinstance(row[1], int) and row[1] >= row[0]:
+            yield row
 
 
 def _rows(

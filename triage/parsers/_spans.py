@@ -1,0 +1,105 @@
+"""Times at which something ran: millions of spans as two columns of numbers, 16 bytes a span."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+PIECE = 1 << 16  # numbers made into Python objects at once
+
+
+class Spans:
+    """Starts and ends, in one unit, as they are added."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends = array("d"), array("d")
+
+    def add(self, start: float, end: float) -> None:
+        """One more, in any order."""
+        self.starts.append(start)
+        self.ends.append(end)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class Merged:
+    """A union of spans: disjoint, sorted. starts, ends: arrays of numpy of the same length."""
+
+    def __init__(self, starts: Any, ends: Any) -> None:
+        self.starts, self.ends = starts, ends
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def lengths(self) -> Any:
+        """An array."""
+        return self.ends - self.starts
+
+    def total(self) -> float:
+        """Length of all together."""
+        return exact_sum(self.lengths())
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """As a list of (start, end)."""
+        return list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
+
+    def shorter(self, limit: float) -> Merged:
+        """Those below a length."""
+        short = self.lengths() < limit
+        return Merged(self.starts[short], self.ends[short])
+
+
+def spans_of(pairs: Iterable[tuple[float, float]]) -> Spans:
+    """Spans from pairs of start and end."""
+    found = Spans()
+    for start, end in pairs:
+        found.add(start, end)
+    return found
+
+
+def merged(parts: Iterable[Spans | Merged]) -> Merged:
+    """The union of all; spans that touch become one."""
+    import numpy as np
+
+    some = list(parts)
+    starts = np.concatenate([np.zeros(0), *(np.asarray(part.starts, dtype=float) for part in some)])
+    ends = np.concatenate([np.zeros(0), *(np.asarray(part.ends, dtype=float) for part in some)])
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    fresh = np.ones(len(starts), dtype=bool)
+    fresh[1:] = starts[1:] > ends[:-1]
+    return Merged(starts[fresh], ends[np.roll(fresh, -1)])  # one ends before the next begins, the last at the end
+
+
+def overlap(one: Merged, two: Merged) -> Merged:
+    """Where both are."""
+    import numpy as np
+
+    first = np.searchsorted(two.ends, one.starts, side="right")
+    counts = np.maximum(np.searchsorted(two.starts, one.ends, side="left") - first, 0)
+    mine = np.repeat(np.arange(len(one)), counts)
+    theirs = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    return Merged(np.maximum(one.starts[mine], two.starts[theirs]), np.minimum(one.ends[mine], two.ends[theirs]))
+
+
+def without(one: Merged, two: Merged) -> Merged:
+    """The first less the second."""
+    import numpy as np
+
+    gaps = Merged(np.concatenate([[-math.inf], two.ends]), np.concatenate([two.starts, [math.inf]]))
+    left = overlap(one, gaps)
+    some = left.ends > left.starts
+    return Merged(left.starts[some], left.ends[some])
+
+
+def exact_sum(numbers: Any) -> float:
+    """math.fsum of an array, without a Python object for all of its numbers at a time."""
+    return math.fsum(number for piece in _pieces(numbers) for number in piece)
+
+
+def _pieces(numbers: Any) -> Iterator[list[float]]:
+    for at in range(0, len(numbers), PIECE):
+        yield numbers[at : at + PIECE].tolist()
