@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import Any
 
 from triage.model.bundle import Chunk, File, Window
 
 LINE = 8_192  # bytes of a line that are looked at; a longer one is cut around the hit
 _SEAMS = 1_000  # seams of one line that are looked at
-LARGE = 1 << 20  # bytes of a chunk whose line feeds are worth finding all at once
-_FEED = ord("\n")
 EDGE = 262_144  # bytes of the neighbouring chunks that a window may reach into
 
 
@@ -27,9 +24,6 @@ class View:
         self._before, self._after = before, after
         self._texts: dict[int, str] = {}
         self._counted = (0, 0)  # an offset, and the line feeds before it
-        self._feeds: Any = None  # offsets of all line feeds of a large chunk
-        self._head: list[tuple[str, int]] | None = None
-        self._tail: list[tuple[str, int]] | None = None
 
     def window(self, start: int, before: int, after: int, at: int = 0) -> Window:
         """The line that starts at an offset with up to so many lines around it.
@@ -77,17 +71,7 @@ class View:
         return self.number(self._data.rfind(b"\n", 0, max(len(self._data) - 1, 0)) + 1)
 
     def _count(self, start: int) -> int:
-        """Line feeds before an offset."""
-        if len(self._data) < LARGE:
-            return self._counted_on(start)
-        if self._feeds is None:
-            import numpy
-
-            self._feeds = numpy.flatnonzero(numpy.frombuffer(self._data, numpy.uint8) == _FEED)
-        return int(self._feeds.searchsorted(start))
-
-    def _counted_on(self, start: int) -> int:
-        """Counted on from where the last question stood."""
+        """Line feeds before an offset, counted on from where the last question stood: hits come in order."""
         position, count = self._counted
         if start < position:
             count -= self._data.count(b"\n", start, position)
@@ -103,8 +87,7 @@ class View:
             start = self._data.rfind(b"\n", 0, start - 1) + 1
             count -= 1
             out.append((self.text(start), _number(self.chunk, count)))
-        missing = wanted - len(out)
-        return [*(self._last_of_before()[-missing:] if missing else []), *out[::-1]]
+        return [*_last(self._before, wanted - len(out)), *out[::-1]]
 
     def _below(self, start: int, wanted: int) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
@@ -114,30 +97,37 @@ class View:
             count += 1
             out.append((self.text(position), _number(self.chunk, count)))
             position = self.end(position) + 1
-        return out + self._first_of_after()[: wanted - len(out)]
-
-    def _last_of_before(self) -> list[tuple[str, int]]:
-        if self._tail is None:
-            self._tail = _neighbours(self._before, last=True) if self._before else []
-        return self._tail
-
-    def _first_of_after(self) -> list[tuple[str, int]]:
-        if self._head is None:
-            self._head = _neighbours(self._after, last=False) if self._after else []
-        return self._head
+        return out + _first(self._after, wanted - len(out))
 
 
-def _neighbours(chunk: Chunk, last: bool) -> list[tuple[str, int]]:
-    """The whole lines in the last or the first EDGE bytes of a chunk."""
-    data, count = chunk.data, 0
-    if last and len(data) > EDGE:
-        start = data.find(b"\n", len(data) - EDGE) + 1
-        count = data.count(b"\n", 0, start)
-        data = data[start:]
-    elif len(data) > EDGE:
-        data = data[: data.rfind(b"\n", 0, EDGE) + 1]
-    lines = data.removesuffix(b"\n").split(b"\n") if data else []
-    return [(_decoded(line, 0, len(line), 0), _number(chunk, count + index)) for index, line in enumerate(lines)]
+def _first(chunk: Chunk | None, wanted: int) -> list[tuple[str, int]]:
+    """The first lines that are whole within EDGE bytes of a chunk."""
+    out: list[tuple[str, int]] = []
+    start, room = 0, min(len(chunk.data), EDGE) if chunk else 0
+    while chunk and len(out) < wanted and start < room:
+        end = chunk.data.find(b"\n", start, room)
+        if end < 0 and room < len(chunk.data):
+            break
+        end = room if end < 0 else end
+        out.append((_decoded(chunk.data, start, end, 0), _number(chunk, len(out))))
+        start = end + 1
+    return out
+
+
+def _last(chunk: Chunk | None, wanted: int) -> list[tuple[str, int]]:
+    """The last lines that are whole within EDGE bytes of a chunk, in order."""
+    out: list[tuple[str, int]] = []
+    if chunk is None or not wanted:
+        return out
+    end, room = len(chunk.data.removesuffix(b"\n")), max(len(chunk.data) - EDGE, 0)
+    count = chunk.data.count(b"\n", 0, end)
+    while len(out) < wanted and end > room:
+        start = chunk.data.rfind(b"\n", room, end) + 1
+        if not start and room:
+            break
+        out.append((_decoded(chunk.data, start, end, 0), _number(chunk, count - len(out))))
+        end = start - 1
+    return out[::-1]
 
 
 def _number(chunk: Chunk, count: int) -> int:
