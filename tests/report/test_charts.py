@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import zlib
 
@@ -15,8 +16,9 @@ from report.building import report, row
 from triage.model.bundle import File
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
+from triage.model.pictures import MemoryMap
 from triage.model.summary import Summary
-from triage.report.charts import cluster, heat, memory, timeline, waits
+from triage.report.charts import blocks, cluster, heat, memory, timeline, waits
 from triage.report.pictures import draw
 
 
@@ -101,6 +103,57 @@ def test_memory_by_state() -> None:
     (found,) = memory.collect(incident([], facts=facts))
     assert (found.gpu, found.holders[0].place, len(found.holders)) == ("GPU 0", "train.py:9 main", 1)
     assert "train.py:9 main" in memory.svg(found, dict.fromkeys(("used", "cached", "waste"), "x"))
+
+
+def mapped(*segments: str, **more: object) -> MemoryMap | None:
+    told = {"map": list(segments), "map_holders": [f"{3 << 30} 2 train.py:9 main"], **more}
+    return blocks.collect({name: fact(f"snapshot.{name}", value) for name, value in told.items()})
+
+
+STATES = {name: f"state {name}" for name in blocks.STATES}
+
+
+def test_the_map_of_blocks() -> None:
+    found = mapped(f"7f00 {4 << 30} a{3 << 30}@0,i{1 << 30}", f"- {1 << 30} f{1 << 30}", map_left=2, map_left_bytes=7)
+    assert found is not None
+    assert [(each.state, each.used, each.holder) for each in found.segments[0].blocks] == [
+        ("active", 3 << 30, 0),
+        ("inactive", 0, None),
+    ]
+    assert (found.segments[1].address, found.left, found.left_bytes) == (None, 2, 7)
+    assert blocks.row(found.segments[0]) == ("0x7f00", "4.00 GiB", "75 %", 1, "1.00 GiB")
+    assert blocks.shown(found) == ("active", "inactive", "free")
+    drawn = blocks.svg(found, STATES, "label")
+    assert "state active: 3.00 GiB, 2 × train.py:9 main" in drawn and 'data-holder="0"' in drawn and "0x7f00" in drawn
+
+
+def test_boxes_of_the_map_are_as_wide_as_their_bytes() -> None:
+    found = mapped(f"1 {9 << 30} a{6 << 30},i{3 << 30}", f"2 {3 << 30} m{3 << 30}/5")
+    assert found is not None
+    drawn = blocks.svg(found, STATES, "label")
+    wide = {
+        state: sum(map(float, re.findall(r"h(\d+\.\d)v", path)))
+        for path, state in re.findall(r'<path d="([^"]*)" class="block (\w+)"', drawn)
+    }
+    assert wide["active"] == pytest.approx(2 * wide["inactive"], rel=0.01)
+    assert sum(wide.values()) == pytest.approx(blocks.LINES * blocks.WIDTH - 2 * blocks.BETWEEN, rel=0.01)
+    (active,) = re.findall(r'<path d="([^"]*)" class="block active"', drawn)
+    assert active.count("M") == 6  # half of the bytes, six of twelve lines
+
+
+def test_a_full_map_stays_small() -> None:
+    runs = ",".join(f"{'ai'[at % 2]}{1 << 20}" + "@0" * (1 - at % 2) for at in range(133))
+    found = mapped(*[f"{at:x} {133 << 20} {runs}" for at in range(192)])
+    assert found is not None and sum(len(each.blocks) for each in found.segments) == 25536
+    assert len(blocks.svg(found, STATES, "x")) < 350_000  # four devices and the rest of the page are within 2 MB
+
+
+@pytest.mark.parametrize(
+    "told", [["x"], [5], ["1 2"], ["zz 5 a5"], ["1 5 q5"], ["1 0 a0"], ["1 99999999999999999999 a1"], ["1 5 a9"], "no"]
+)
+def test_a_map_that_is_none_draws_nothing_wrong(told: object) -> None:
+    found = blocks.collect({"map": fact("snapshot.map", told)})
+    assert found is None or "nan" not in blocks.svg(found, STATES, "x")
 
 
 def test_the_node_at_fault_comes_first() -> None:

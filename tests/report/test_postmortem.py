@@ -102,6 +102,14 @@ def test_owners_are_left_blank() -> None:
     assert {(task.owner, task.due) for task in compose(report()).actions} == {("", "")}
 
 
+def test_the_reproduction_is_the_last_action() -> None:
+    best = msgspec.structs.replace(report().hypotheses[0], repro="rank-stalled")
+    told = compose(report(hypotheses=[best])).actions
+    assert "triage repro EVIDENCE -o repro/" in told[-1].do and "(rank-stalled)" in told[-1].do
+    assert "triage repro" not in " ".join(task.do for task in compose(report()).actions)
+    assert "triage repro EVIDENCE -o repro/" in document(report(hypotheses=[best]), pictures(), "html")
+
+
 def test_json_is_the_contract_with_the_post_mortem_inside() -> None:
     told = msgspec.json.decode(document(report(), pictures(), "json"), type=Report)
     assert isinstance(told.postmortem, PostMortem)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from report.building import pictures, report, row
 
 from triage.report import terminal
-from triage.report.render import text
+from triage.report.render import md, text
 from triage.report.terminal import Style
 
 
@@ -38,3 +39,17 @@ def test_sparklines() -> None:
 def test_long_lines_keep_to_the_width() -> None:
     told = text.render(report("word " * 500, timeline=[row(0.0, "word " * 500)]), verbose=1, width=80)
     assert max(map(len, told.splitlines())) <= 80
+
+
+def test_how_to_provoke_it_again() -> None:
+    best = msgspec.structs.replace(report().hypotheses[0], repro="rank-stalled")
+    other = msgspec.structs.replace(best, cause="code/exception", confidence=0.4)
+    both = report(hypotheses=[best, other])
+    assert "triage repro" not in text.render(both)
+    told = text.render(both, verbose=1)
+    assert "Reproduce triage repro EVIDENCE -o repro/  (rank-stalled)" in told
+    assert "Reproduce: triage repro EVIDENCE --cause code/exception -o repro/" in told
+    assert "triage repro" not in text.render(report(), verbose=1)
+    written = md.render(both)
+    assert "`triage repro EVIDENCE -o repro/`" in written
+    assert "`triage repro EVIDENCE --cause code/exception -o repro/`" in written

@@ -8,6 +8,7 @@ from triage.model.base import Record
 from triage.model.event import Where
 
 State = Literal["culprit", "fault", "waits", "quiet"]
+BlockState = Literal["active", "pending", "inactive", "free", "mixed", "unknown"]
 
 
 class Point(Record, frozen=True, kw_only=True):
@@ -77,6 +78,36 @@ class Holder(Record, frozen=True, kw_only=True):
     place: str
 
 
+class Block(Record, frozen=True, kw_only=True):
+    """Neighbouring blocks of device memory that are alike. Sizes in bytes; holder: index into the map's holders.
+
+    active: in use. pending: freed, awaited by a stream. inactive: free inside a segment in use. free: in a wholly free
+    segment. mixed: small ones of several kinds. unknown: the snapshot does not tell.
+    """
+
+    state: BlockState
+    size: int
+    used: int = 0
+    holder: int | None = None
+
+
+class Segment(Record, frozen=True, kw_only=True):
+    """A piece of device memory that the allocator got from the driver, with what lies in it, in order."""
+
+    size: int
+    blocks: tuple[Block, ...]
+    address: int | None = None
+
+
+class MemoryMap(Record, frozen=True, kw_only=True):
+    """The largest segments of a device in the order of addresses; left, left_bytes: those that are not among them."""
+
+    segments: tuple[Segment, ...]
+    holders: tuple[Holder, ...] = ()
+    left: int = 0
+    left_bytes: int = 0
+
+
 class Memory(Record, frozen=True, kw_only=True):
     """One device's memory by the state of its blocks, in bytes."""
 
@@ -91,6 +122,7 @@ class Memory(Record, frozen=True, kw_only=True):
     asked: int | None = None
     total: int | None = None
     holders: tuple[Holder, ...] = ()
+    map: MemoryMap | None = None
 
 
 class Seat(Record, frozen=True, kw_only=True):

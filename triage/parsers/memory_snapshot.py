@@ -11,6 +11,8 @@ snapshot.peak_holders      `bytes blocks place` at that peak, of what the trace 
 snapshot.grown             allocated in the trace and never freed in it
 snapshot.oom_count, .oom_requested, .oom_device_free   the last `oom` entry of the trace
 snapshot.top_holders       `bytes blocks place`, the call sites that hold most, at most TOP
+snapshot.map, .map_holders, .map_left, .map_left_bytes   where the blocks lie (see `_memory_map`), of the MAPS devices
+                           that reserve most
 Facts of the process: snapshot.alloc_conf (PYTORCH_CUDA_ALLOC_CONF), snapshot.expandable (true | false),
 snapshot.max_split_size, snapshot.unreadable (why)
 """
@@ -20,11 +22,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from triage.model.base import Value
 from triage.model.bundle import Document
 from triage.model.event import Fact
+from triage.parsers import _memory_map
 from triage.parsers._documents import Teller, integer, json_value, listing, mapping, rank_of, text
 
 SOURCE = "memory_snapshot"
@@ -33,6 +37,7 @@ BLOCKS = 2_000_000
 ENTRIES = 2_000_000
 TOP = 5
 DEVICES = 64
+MAPS = 4
 HIGHER = 1.05  # than at the end: from here on the peak is told apart
 _MARKS = (b"segments", b"device_traces", b"segment_type", b"total_size", b"allocated_size", b"active_size")
 _LIBRARY = re.compile(
@@ -64,9 +69,13 @@ def facts(document: Document) -> Iterator[Fact]:
     })  # fmt: skip
     devices = _devices(snapshot)
     traces = listing(snapshot.get("device_traces"))[:DEVICES]
+    drawn = sorted(devices, key=lambda gpu: (-sum(_size(each, "total_size") for each in devices[gpu]), gpu))[:MAPS]
     for gpu in sorted(set(devices) | {index for index, trace in enumerate(traces) if listing(trace)})[:DEVICES]:
         trace = listing(traces[gpu]) if 0 <= gpu < len(traces) else []
-        yield from _device(teller.about({"gpu": gpu}, f"device {gpu}"), devices.get(gpu, []), trace[-ENTRIES:])
+        about = teller.about({"gpu": gpu}, f"device {gpu}")
+        yield from _device(about, devices.get(gpu, []), trace[-ENTRIES:])
+        if gpu in drawn:
+            yield from about.some(_memory_map.memory_map(devices[gpu], _place))
 
 
 def _load(document: Document) -> dict[Any, Any]:
@@ -139,9 +148,14 @@ def _place(block: dict[Any, Any]) -> str:
     for frame in frames[:128]:
         item = mapping(frame)
         name = text(item.get("filename"))
-        if not _LIBRARY.search(name):
+        if not _of_library(name):
             return f"{name}:{integer(item.get('line'))} {text(item.get('name'), 80)}"
     return "unknown"
+
+
+@lru_cache(maxsize=4096)  # a snapshot has a million frames in a hundred files
+def _of_library(name: str) -> bool:
+    return _LIBRARY.search(name) is not None
 
 
 def _traced(trace: list[Any], allocated: int) -> dict[str, Value]:

@@ -7,11 +7,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from triage.model.pictures import Pictures
+from triage.model.pictures import Memory, Pictures
 from triage.model.postmortem import PostMortem
 from triage.model.report import Report
 from triage.report import templating, wording
-from triage.report.charts import cluster, heatmap, memory, timeline, waits
+from triage.report.charts import blocks, cluster, heatmap, memory, timeline, waits
 from triage.report.language import Words
 from triage.report.moments import Moment
 from triage.report.templating import Made
@@ -29,7 +29,8 @@ def page(template: Path | None, words: Words, values: dict[str, Any]) -> str:
         policy=_policy(css, js), tag=TAGS.get(words.tag, words.tag), charts=_charts(report, pictures, words),
         anchors=_anchors(post, rows), best=report.hypotheses[0] if report.hypotheses else None,
         culprits=wording.culprits(report.hypotheses[0].culprits if report.hypotheses else [], words),
-        runs=waits.runs, gib=memory.gib, first_rows=FIRST_ROWS,
+        runs=waits.runs, gib=blocks.gib, held=blocks.held, segment_row=blocks.row, shown=blocks.shown,
+        first_rows=FIRST_ROWS,
     )  # fmt: skip
 
 
@@ -52,16 +53,22 @@ def _anchors(post: PostMortem, rows: list[Moment]) -> dict[tuple[str, int | None
     return found | {(each.file, each.line): f"e{at}" for at, each in enumerate(post.appendix, start=1)}
 
 
+def _map(memory: Memory, states: dict[str, str], words: Words) -> Made | None:
+    label = words("page.map-label", gpu=memory.gpu)
+    return Made(blocks.svg(memory.map, states, label)) if memory.map else None
+
+
 def _charts(report: Report, pictures: Pictures, words: Words) -> dict[str, Any]:
     """SVG of our own making: `Made`, so that it is not escaped again."""
     kinds = {one.kind: words(f"kind.{one.kind}") for one in pictures.blockers}
     said = {name: words(f"page.{name}") for name in ("rank", "step", "times")}
     said["label"] = words("page.heat", phase=pictures.heat.phase) if pictures.heat else ""
     names = {name: words(f"page.memory-{name}") for name in ("used", "cached", "waste")}
+    states = {str(name): words(f"page.block.{name}") for name in blocks.STATES}
     return {
         "timeline": Made(timeline.svg(report, words("heading.timeline"), words("page.shared"))),
         "heat": Made(heatmap.svg(pictures.heat, said)) if pictures.heat else "",
         "waits": Made(waits.svg(pictures, kinds, words("page.waits"), words("heading.waits"))),
-        "memory": [(each, Made(memory.svg(each, names))) for each in pictures.memory],
+        "memory": [(each, Made(memory.svg(each, names)), _map(each, states, words)) for each in pictures.memory],
         "nodes": Made(cluster.svg(pictures.nodes, words("heading.nodes"))) if pictures.nodes else "",
     }

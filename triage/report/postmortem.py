@@ -228,7 +228,7 @@ class _Writer:
             yield Claim(text=self.words("say.gap", what=clean(gap.what), why=why), sources=sources)
 
     def actions(self) -> Iterator[Task]:
-        """The confirming check first, then the actions; owners are for people."""
+        """The confirming check first, then the actions, then the reproduction; owners are for people."""
         best = self.best
         if best is None:
             return
@@ -238,6 +238,8 @@ class _Writer:
         yield from (
             Task(do=clean(self.words.text(each.do)), risk=each.risk) for each in wording.actions(best, self.words)
         )
+        if command := wording.repro(best):
+            yield Task(do=self.words("say.repro", command=command, name=best.repro))
 
     def appendix(self) -> Iterator[Exhibit]:
         """Every cited line of every hypothesis, with the lines around it."""

@@ -81,6 +81,17 @@ def actions(hypothesis: Hypothesis, words: Words = ENGLISH) -> list[Action]:
     return own + [each for each in hypothesis.actions if each.do not in {one.do for one in own}]
 
 
+def repro(hypothesis: Hypothesis, first: bool = True) -> str | None:
+    """The command that writes a script to provoke the fault again; None when there is no reproduction.
+
+    A report does not know from where it was opened: EVIDENCE stands for the paths. first: is it the first hypothesis,
+    which the command takes without being told?
+    """
+    if hypothesis.repro is None:
+        return None
+    return f"triage repro EVIDENCE {'' if first else f'--cause {hypothesis.cause} '}-o repro/"
+
+
 def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:
     """What a confidence rests on: `name: value` of the weighing, in words where there are any."""
     told = []

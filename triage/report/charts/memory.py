@@ -6,8 +6,10 @@ from collections import defaultdict
 
 from triage.model.event import Fact
 from triage.model.incident import Incident
-from triage.model.pictures import Holder, Memory
+from triage.model.pictures import Memory
+from triage.report.charts import blocks
 from triage.report.charts._svg import picture, rect, text
+from triage.report.charts.blocks import gib, holders
 
 DEVICES = 16
 
@@ -30,28 +32,12 @@ def _device(key: tuple[str, object, object], facts: dict[str, Fact]) -> Memory:
     return Memory(
         gpu=f"GPU {gpu}" + (f", rank {rank}" if rank is not None else ""), where=facts["reserved"].where,
         largest_free=_number(facts.get("largest_free")), asked=_number(facts.get("oom_requested")),
-        holders=_holders(facts.get("top_holders")), **sizes,
+        holders=holders(facts.get("top_holders")), map=blocks.collect(facts), **sizes,
     )  # fmt: skip
 
 
 def _number(fact: Fact | None) -> int | None:
     return fact.value if fact is not None and isinstance(fact.value, int) else None
-
-
-def _holders(fact: Fact | None) -> tuple[Holder, ...]:
-    """`bytes blocks place` each."""
-    rows = fact.value if fact is not None and isinstance(fact.value, list) else []
-    parts = [[*str(row).split(" ", 2), "", ""][:3] for row in rows]
-    return tuple(
-        Holder(bytes=int(size), blocks=int(count), place=place)
-        for size, count, place in parts
-        if size.isdecimal() and count.isdecimal()
-    )
-
-
-def gib(size: float) -> str:
-    """`12.34 GiB`; MiB below one."""
-    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
 def svg(memory: Memory, names: dict[str, str]) -> str:

@@ -27,6 +27,9 @@ def _lines(report: Report, verbose: int, words: Words) -> Iterator[str]:
         yield ""
         yield f"## {index + 1}. {title} (`{hypothesis.cause}`, {hypothesis.confidence:.2f})"
         yield from _hypothesis(hypothesis, words)
+        if command := wording.repro(hypothesis, first=index == 0):
+            yield ""
+            yield f"**{words('md.repro')}** {code(command)}"
         if verbose:
             yield from (f"- {escape(line)}" for line in [*hypothesis.why, *hypothesis.path])
     lines = wording.unseen(report, None, words)

@@ -83,6 +83,8 @@ class _Screen:
             yield from self._told(self._label("confirm"), f"{check.command}  ->  {self.words.text(check.tells)}")
         if best.playbook:
             yield self.style.label(self._label("playbook")) + f"triage playbook show {best.playbook}"
+        if self.verbose and (command := wording.repro(best)):
+            yield self.style.label(self._label("repro")) + f"{command}  ({best.repro})"
 
     def _evidence(self, best: Hypothesis) -> Iterator[str]:
         for index, cited in enumerate(best.evidence if self.verbose else best.evidence[:PROOF]):
@@ -120,7 +122,7 @@ class _Screen:
             yield " " * LABEL + self.words("more", count=len(lines) - len(shown))
 
     def _why(self) -> Iterator[str]:
-        for hypothesis in self.report.hypotheses:
+        for at, hypothesis in enumerate(self.report.hypotheses):
             yield ""
             reasons = "; ".join(hypothesis.why) or "-"
             confidence = f"{hypothesis.confidence:.2f}"
@@ -130,6 +132,8 @@ class _Screen:
             if hypothesis.if_not_this:
                 others = self.words("if-not-this", others=", ".join(hypothesis.if_not_this))
                 yield from wrapped("  ", others, self.width)
+            if at and (command := wording.repro(hypothesis, first=False)):
+                yield f"  {self.words('label.repro')}: {command}"
         yield from self._timeline()
         for episode in self.report.episodes if len(self.report.episodes) > 1 else []:
             seen = ", ".join(episode.signatures) or self.words("nothing-seen")

@@ -42,6 +42,37 @@
   addEventListener("hashchange", () => $(location.hash.slice(1))?.closest("details")?.setAttribute("open", ""));
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
 
+  for (const list of document.querySelectorAll(".holders")) {
+    const figure = $(list.dataset.map), status = figure.querySelector(".map-told"), help = status.textContent;
+    let chosen = null;
+    const light = (holder, told) => {
+      figure.classList.toggle("lit", holder !== null);
+      for (const path of figure.querySelectorAll(".block")) path.classList.toggle("on", path.dataset.holder === holder);
+      status.textContent = told;
+    };
+    const rest = () => light(chosen && chosen.dataset.holder, chosen ? chosen.textContent : help);
+    for (const item of list.children) {
+      const button = document.createElement("button");
+      button.type = "button"; button.dataset.holder = item.dataset.holder;
+      button.setAttribute("aria-pressed", "false");
+      button.append(...item.childNodes);
+      item.append(button);
+      const show = () => light(button.dataset.holder, button.textContent);
+      button.addEventListener("pointerenter", show); button.addEventListener("focus", show);
+      button.addEventListener("pointerleave", rest); button.addEventListener("blur", rest);
+      button.addEventListener("click", () => {
+        chosen = chosen === button ? null : button;
+        for (const other of list.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === chosen));
+        rest();
+      });
+    }
+    figure.addEventListener("pointermove", (event) => {
+      const block = event.target.closest(".block");
+      if (block) light(block.dataset.holder ?? null, block.querySelector("title").textContent); else rest();
+    });
+    figure.addEventListener("pointerleave", rest);
+  }
+
   const map = $("heat");
   if (!map) return;
   const image = map.querySelector("image.map"), told = $("heat-told"), cursor = map.querySelector(".cursor");
