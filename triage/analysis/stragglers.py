@@ -4,6 +4,8 @@ straggler.culprit     one a rank (entity rank): data | checkpoint | host | compu
 straggler.ratio       its time in that part over its peers' median
 straggler.since_step  the first step from which it lasts; straggler.until_step: the first that is as before, if it ends
 straggler.cost_share  how much of the step it costs, 0 to 1
+straggler.gpu_differs beside a culprit slow in compute: what its GPU reads differently from its peers (`peers` has the
+                      words), one fact a reading
 steps.imbalance       median over the steps of (slowest rank's compute / mean of its stage) - 1; said when no rank is
                       always the slowest
 steps.uneven          yes when that is more than equal work shows, said beside it
@@ -22,11 +24,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from triage.analysis import peers
 from triage.analysis._series import PHASES, Series, series
 from triage.analysis._slow import STEPS, Slow, slow
-from triage.model.base import Value
+from triage.model.base import Scalar, Value
 from triage.model.event import Fact
-from triage.model.incident import Incident
+from triage.model.incident import Incident, Rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,8 +69,27 @@ def derive(incident: Incident) -> Iterator[Fact]:
     late = [item for stage in _stages(ranks) for item in _late(stage)]
     for item in late:
         yield from _facts(item)
+    yield from _unlike(incident, [item for item in late if _KINDS[item.phase] == "compute"])
     if not late:
         yield from _imbalance(ranks)
+
+
+def _unlike(incident: Incident, late: list[Late]) -> Iterator[Fact]:
+    """What the GPUs of slow ranks read differently from their peers."""
+    slow_ranks = [incident.ranks[item.one.rank] for item in late if item.one.rank in incident.ranks]
+    differing = list(peers.derive(incident)) if slow_ranks else []
+    for rank in slow_ranks:
+        for fact in differing:
+            kinds = fact.value if isinstance(fact.value, list) and _sits_there(rank, fact.entity) else []
+            for kind in kinds:
+                yield replace(fact, name="straggler.gpu_differs", value=kind, entity={"rank": rank.rank})
+
+
+def _sits_there(rank: Rank, gpu: dict[str, Scalar]) -> bool:
+    if gpu.get("node") not in (None, rank.node):
+        return False
+    key = "pci" if gpu.get("pci") is not None and rank.pci is not None else "gpu"
+    return gpu.get(key) is not None and gpu[key] == getattr(rank, key)
 
 
 def _stages(ranks: list[Series]) -> list[list[Series]]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from triage.model.base import Scalar
 from triage.model.incident import Incident, Placed
-from triage.model.report import Cited, Hypothesis, Missing
+from triage.model.report import Cited, Culprit, Hypothesis, Missing
 from triage.model.signature import Action, Cause, Check, Signature
 from triage.reasoning import candidates, culprits, doubt
 from triage.reasoning.candidates import Candidate
@@ -19,6 +20,8 @@ from triage.vocabulary import Answer
 
 MOST = 6  # hypotheses told
 CITED = 8  # pieces of evidence for each
+BESIDE = 2  # remarks on the GPUs that are named
+_REMARKS = frozenset({"gpu/differs-from-peers"})
 _SLOT = re.compile(r"\{([a-z_]{2,20})\}")  # of a command in a signature: `lspci -s {pci}`
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/+-]{0,79}")
 _SEVERITY = ("info", "warning", "error", "fatal")
@@ -142,13 +145,14 @@ def _hypothesis(
     told = candidate.walks or (_handed_over(walked, signatures) if weighing.symptom_only else [])
     walk = next(iter(told), None)
     playbook = walk.playbook.id if walk else next((each.playbook for each in signatures if each.playbook), None)
+    named, evidence = culprits.name(incident, candidate), _evidence(incident, candidate)
     return Hypothesis(
         cause=candidate.cause.id,
         title=candidate.cause.title,
         means=candidate.cause.means,
         confidence=value,
-        culprits=culprits.name(incident, candidate),
-        evidence=_evidence(incident, candidate),
+        culprits=named,
+        evidence=[*evidence[:1], *_beside(incident, named), *evidence[1:]],
         missing=list({each.how: each for each in [*_asked(told), *doubt.missing(incident, candidate)]}.values())[:4],
         explains=_explained(incident, candidate),
         next_check=_filled(_next_check(candidate, signatures), _known(incident, candidate)),
@@ -205,6 +209,22 @@ def _evidence(incident: Incident, candidate: Candidate) -> list[Cited]:
     ]
     cited = [each for item in [*_varied(own), *_varied(others)][:CITED] for each in cite(item)]
     return list({(each.file, each.line, each.text): each for each in cited}.values())[:CITED]
+
+
+def _beside(incident: Incident, named: Sequence[Culprit]) -> list[Cited]:
+    """What comparisons say of the very GPUs that are named: remarks, which support and decide nothing."""
+    of = {(each.node, each.pci or each.gpu) for each in named if each.pci or each.gpu is not None}
+    remarks = [
+        item
+        for item in incident.signals
+        if item.signal.signature.role == "context" and item.signal.signature.id in _REMARKS and _whose(item) & of
+    ]
+    return [cite(item)[0] for item in remarks[:BESIDE]]
+
+
+def _whose(item: Placed) -> set[tuple[Scalar, Scalar]]:
+    entity = item.signal.entity
+    return {(entity.get("node"), entity.get(key)) for key in ("pci", "gpu") if entity.get(key) is not None}
 
 
 def _varied(items: Sequence[Placed]) -> list[Placed]:
