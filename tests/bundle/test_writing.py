@@ -92,6 +92,40 @@ def test_a_full_disk_leaves_the_folder(tmp_path: Path) -> None:
         assert any(file.node == "node017" for file in evidence.files)
 
 
+def limited(folder: Path, size: int, script: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where no file may grow beyond `size` bytes: to whoever writes, that is a full disk."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+    head = (
+        f"from pathlib import Path; from triage.bundle.writing import *; output = Path({str(folder / 'b.tar.zst')!r})"
+    )
+    command = [sys.executable, "-c", "\n".join([limit, head, textwrap.dedent(script)])]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_manifest_of_a_full_disk_names_the_file_that_did_not_fit(tmp_path: Path) -> None:
+    done = limited(tmp_path, 2 << 20, """
+    writer = Writer(output, {})
+    writer.describe(writer.add_bytes("nodes/node017/x/y.txt", b"whole\\n"), "x", "node017")
+    try:
+        writer.add_bytes("nodes/node018/job_logs/train.log", b"step 1 loss 2.5\\n" * 300000)
+    except DiskFullError as error:
+        print(error)
+    """)  # fmt: skip
+    assert f"what was collected is in {tmp_path}/b.tar.zst.partial" in done.stdout, done.stderr
+    manifest = json.loads((tmp_path / "b.tar.zst.partial" / "manifest.json").read_text())
+    rows = {row["path"]: row for row in manifest["files"]}
+    assert rows["nodes/node017/x/y.txt"]["truncated"] is False
+    cut = rows["nodes/node018/job_logs/train.log"]
+    assert (cut["truncated"], cut["bytes"], cut["node"], cut["collector"]) == (True, 2 << 20, "node018", "job_logs")
+    assert [path.name for path in (tmp_path / "b.tar.zst.partial").iterdir() if path.name.startswith(".")] == []
+
+
+def test_nothing_is_left_where_nothing_fits(tmp_path: Path) -> None:
+    done = limited(tmp_path, 1000, "Writer(output, {})")
+    assert f"DiskFullError: {tmp_path}: File too large: name another place with -o" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_disk_that_is_full_while_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(folder: Path, file: IO[bytes], name: str) -> Any:
         file.write(b"half")

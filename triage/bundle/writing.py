@@ -14,10 +14,12 @@ import json
 import os
 import shutil
 import tarfile
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -30,11 +32,13 @@ SUFFIXES = (".tar.zst", ".tar.gz", ".tgz")
 BLOCK = 1 << 20
 RENEW = 2.0  # seconds between two writings of the manifest while nodes come in
 HEAD = 1 << 20  # bytes kept of the beginning of a file that is longer than its cap
+SPARE = 1 << 20  # bytes held back on the disk, so that on a full one the manifest can still say what is there
+SPARE_NODE = 64 << 10  # further bytes of it for each node: twice what its ledger and its files table take
 _NAMES = "._@%+=,~-"
 
 
 class DiskFullError(TriageError):
-    """No room for the bundle. What was written stays in the folder that the message names."""
+    """No room for the bundle. What was written stays in a folder, and the message names it."""
 
 
 class Redacts(Protocol):
@@ -56,16 +60,17 @@ class Kept(Record, frozen=True, kw_only=True):
 class Writer:
     """One bundle in the making. Its methods may be called by several threads at once.
 
-    output: the archive's path, `.tar.zst` or `.tar.gz`. Raises BundleError when it or its folder cannot be made.
+    output: the archive's path, `.tar.zst` or `.tar.gz`. nodes: how many will send something. Raises BundleError when
+    its folder cannot be made, DiskFullError when nothing would fit; nothing is left then.
     """
 
-    def __init__(self, output: Path, facts: Mapping[str, Any], force: bool = False) -> None:
+    def __init__(self, output: Path, facts: Mapping[str, Any], force: bool = False, nodes: int = 0) -> None:
         self.output, self.folder = output, output.with_name(output.name + ".partial")
         self.rows: list[dict[str, Any]] = []
         self.nodes: list[dict[str, Any]] = []
         self.files: list[dict[str, Any]] = []
         self._facts, self._lock, self._renewed = dict(facts), threading.RLock(), time.monotonic()
-        self.full = False
+        self.full = self._complete = False
         if force:
             shutil.rmtree(self.folder, ignore_errors=True)
         try:
@@ -74,7 +79,13 @@ class Writer:
             raise BundleError(f"{self.folder} exists: explain it, remove it, or name another output") from None
         except OSError as error:
             raise BundleError(f"{self.folder}: {error.strerror or error}") from None
-        self.renew()
+        try:
+            self._spare = weakref.finalize(self, os.close, _held(self.folder, SPARE + SPARE_NODE * nodes))
+            self.renew()
+        except (OSError, DiskFullError) as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            said = error.strerror if isinstance(error, OSError) else "No space left on device"
+            raise DiskFullError(f"{output.parent}: {said}: name another place with -o") from None
 
     # ---- what comes in ----
 
@@ -83,10 +94,10 @@ class Writer:
         if refusal(path):
             raise ValueError(f"{path}: {refusal(path)}")
         target = self.folder / tidy(path)
-        with self._room():
+        with self._room(tidy(path)):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as file:
-                sink = _Hashing(file)
+            with target.open("wb", buffering=0) as file:
+                sink = _Hashing(file, lambda: self.full)
                 bounded = _Bounded(source, limit) if limit is not None else source
                 if redactor is not None:
                     redactor.copy(cast("IO[bytes]", bounded), cast("IO[bytes]", sink))
@@ -134,12 +145,20 @@ class Writer:
             }
 
     def renew(self, complete: bool = False) -> None:
-        """Write the manifest into the folder, complete or not at all."""
+        """Write the manifest into the folder, whole or not at all."""
         with self._lock, self._room():
-            part = self.folder / ".manifest.json"
-            part.write_text(json.dumps(self.manifest(complete), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            self._complete = complete
+            self._write_manifest(complete)
+
+    def _write_manifest(self, complete: bool) -> None:
+        part = self.folder / ".manifest.json"
+        try:
+            text = json.dumps(self.manifest(complete), indent=1, sort_keys=True) + "\n"
+            part.write_text(text, encoding="utf-8")
             part.replace(self.folder / "manifest.json")
-            self._renewed = time.monotonic()
+        finally:
+            part.unlink(missing_ok=True)
+        self._renewed = time.monotonic()
 
     # ---- the end ----
 
@@ -157,24 +176,58 @@ class Writer:
             part.unlink(missing_ok=True)
             raise
         _flush_folder(self.output.parent)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.discard()
         return self.output
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the folder."""
+        self._spare()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
-    def _room(self) -> Iterator[None]:
+    def _room(self, path: str | None = None) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                self.full = True
+                self._stop(path)
                 raise DiskFullError(
                     f"no space left; what was collected is in {self.folder}: triage explain reads it"
                 ) from None
             raise BundleError(f"{self.folder}: {error.strerror or error}") from None
+
+    def _stop(self, path: str | None) -> None:
+        """The disk is full: nothing more is written but the manifest, into the space that was held back for it."""
+        self.full = True
+        with self._lock:
+            if path is not None:
+                self._unfinished(path)
+            self._spare()
+        self.settle()
+
+    def settle(self) -> None:
+        """The manifest once more, after the disk was found full. One that does not fit leaves that of before."""
+        with self._lock, suppress(OSError):
+            self._write_manifest(self._complete)
+
+    def _unfinished(self, path: str) -> None:
+        """A row for the member that was being written: its beginning is there."""
+        target, parts, digest = self.folder / path, path.split("/"), hashlib.sha256()
+        if not target.is_file():
+            return
+        with target.open("rb") as file:
+            while data := file.read(BLOCK):
+                digest.update(data)
+        kept = Kept(path=path, size=target.stat().st_size, sha256=digest.hexdigest(), truncated=True)
+        on_node = parts[0] == "nodes" and len(parts) > 2
+        self.describe(kept, parts[2] if on_node else parts[min(1, len(parts) - 1)], parts[1] if on_node else None)
+
+
+def _held(folder: Path, size: int) -> int:
+    """A file without a name that takes up so many bytes until it is closed: its number. Raises OSError."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        return os.dup(file.fileno())
 
 
 def suffix_of(name: str) -> str | None:
@@ -231,15 +284,20 @@ def _flush_folder(folder: Path) -> None:
 
 
 class _Hashing:
-    """A sink that counts and digests what goes through it."""
+    """A sink that counts and digests what goes through it, until another thread has found the disk full."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.size, self.digest = file, 0, hashlib.sha256()
+    def __init__(self, file: io.RawIOBase, stopped: Callable[[], bool]) -> None:
+        self._file, self._stopped, self.size, self.digest = file, stopped, 0, hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        self.size += len(data)
+        if self._stopped():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.digest.update(data)
-        return self._file.write(data)
+        rest = memoryview(data)
+        while rest:
+            written = self._file.write(rest) or 0
+            self.size, rest = self.size + written, rest[written:]
+        return len(data)
 
 
 class _Bounded:

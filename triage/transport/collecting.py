@@ -23,7 +23,7 @@ from triage.model.base import Record
 from triage.transport import files, kubernetes, local, nodelists, packing, slurm, ssh
 from triage.transport.fanout import REFUSED, Fanout, Target, end_questions
 from triage.transport.jobs import Answered, Job
-from triage.transport.receiving import Receiver
+from triage.transport.receiving import Answer, Receiver, ledger
 
 NODE_BYTES = 512 << 20  # that one node may send
 QUESTIONS = 8  # to a scheduler at once
@@ -133,9 +133,13 @@ class Collection:
         self.words = _words(prepared)
         self.redactor = Redactor(self.key, self.words, prepared.plan.hosts)
         self._texts = Redactor(self.key, self.words, prepared.plan.hosts)
-        self.writer = Writer(output, self._facts(), force)
+        self.writer = Writer(output, self._facts(), force, len(prepared.nodes))
         self.key_path = output.with_name(output.name + ".key.json")
-        keep_key(self.key_path, self.key, self.words)
+        try:
+            keep_key(self.key_path, self.key, self.words)
+        except BundleError:
+            self.writer.discard()
+            raise
 
     def run(self) -> Outcome:
         """Collect and pack. Raises DiskFullError, the folder then stays; an interrupt keeps what has come."""
@@ -151,6 +155,10 @@ class Collection:
         size = sum(int(one["bytes"]) for one in self.writer.files)
         answered = sum(1 for one in self.writer.nodes if one.get("complete"))
         path = self.writer.finish(complete)
+        except DiskFullError:
+            self._not_asked()
+            self.writer.settle()
+            raise
         return Outcome(
             path=path, key=self.key_path, complete=complete, interrupted=interrupted, nodes=len(self.prepared.nodes),
             answered=answered, bytes=size, gaps=len(troubles),
@@ -161,6 +169,13 @@ class Collection:
     def _clean(self, text: str) -> str:
         with self._lock:
             lines = text.encode("utf-8", "replace").split(b"\n")
+    def _not_asked(self) -> None:
+        """Rows for nodes that nobody asked any more."""
+        told, planned = {row["node"] for row in self.writer.rows}, self.prepared.collectors
+        for node in self.prepared.nodes:
+            if (label := self._label(node)) not in told:
+                self.writer.note(ledger(Answer(node, 0), label, planned, {"failed": ["no space left for its files"]}))
+
             return b"\n".join(self._texts.line(line) for line in lines).decode("utf-8", "replace")
 
     def _label(self, node: str) -> str:
@@ -188,6 +203,12 @@ class Collection:
             row = rows[collector]
             if answered.data:
                 kept = self.writer.add_bytes(f"job/{self._clean(path)}", answered.data, self.redactor)
+        try:
+            self._job_files(rows)
+        finally:
+            self.writer.note(_row(collector, row) for collector, row in sorted(rows.items()))
+
+    def _job_files(self, rows: dict[str, dict[str, Any]]) -> None:
                 self.writer.describe(kept, collector, truncated=answered.cut)
                 row["size"].append(kept.size)
             if answered.cut:
@@ -200,7 +221,6 @@ class Collection:
             self._copy("include", found, rows)
             if not found:
                 rows["include"]["absent"].append(self._clean(pattern))
-        self.writer.note(_row(collector, row) for collector, row in sorted(rows.items()))
 
     def _said(self) -> Iterator[tuple[str, Answered]]:
         """Answers of the scheduler; those that take long a few at a time, and in half of the time that there is."""
@@ -301,6 +321,7 @@ def keep_key(path: Path, key: bytes, words: dict[str, set[str]]) -> None:
 def described(prepared: Prepared) -> Sequence[str]:
     """What a dry run prints: job, nodes, collectors, files, and one command in full."""
     job = prepared.job
+        path.unlink(missing_ok=True)
     lines = [f"job: {job.scheduler} {job.id}" + (f", {job.state}" if job.state else "")]
     lines.append(f"nodes ({len(prepared.nodes)}): {', '.join(prepared.nodes[:40]) or 'none running'}")
     lines.append(f"collectors: {', '.join(prepared.collectors)}")

@@ -141,5 +141,5 @@ def ledger(answer: Answer, label: str, planned: Sequence[str], trouble: dict[str
         elif answer.began is None:
             rows.append(base | {"collector": name, "ran": False, "unreachable": True})
         else:
-            rows.append(base | {"collector": name, "ran": False, "timed_out": True})
+            rows.append(base | {"collector": name, "ran": False} | (trouble or {"timed_out": True}))
     return rows + [row for name, row in sorted(answer.rows.items()) if name not in planned]

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 
 from triage.bundle.opening import Evidence, open_evidence
 from triage.bundle.redaction import Redactor
-from triage.bundle.writing import Writer, member, suffix_of
+from triage.bundle.writing import DiskFullError, Writer, member, suffix_of
 from triage.errors import BundleError, UsageError
 from triage.model.base import Record
 from triage.transport.collecting import keep_key
@@ -34,14 +34,18 @@ def redact(
         known = _known(evidence, words)
         secret = _key(key, paths)
         redactor = Redactor(secret, known, hosts)
-        if suffix_of(output.name):
-            files = _archive(evidence, output, redactor, force, hosts)
-        elif len(evidence.files) == 1:
-            files = _single(evidence, output, redactor)
-        else:
+        if not suffix_of(output.name) and len(evidence.files) != 1:
             raise UsageError(f"{output.name}: several files need an archive, .tar.zst or .tar.gz")
-    key_path = output.with_name(output.name + ".key.json")
-    keep_key(key_path, secret, known if hosts else {"user": known["user"]})
+        key_path = output.with_name(output.name + ".key.json")
+        keep_key(key_path, secret, known if hosts else {"user": known["user"]})
+        try:
+            if suffix_of(output.name):
+                files = _archive(evidence, output, redactor, force, hosts)
+            else:
+                files = _single(evidence, output, redactor)
+        except BaseException:
+            key_path.unlink(missing_ok=True)
+            raise
     return Redacted(path=output, key=key_path, files=files, counts=dict(redactor.counts))
 
 
@@ -74,9 +78,11 @@ def _archive(evidence: Evidence, output: Path, redactor: Redactor, force: bool, 
         writer.note(_cleaned([row for row in manifest.get("ledger", []) if isinstance(row, dict)], redactor))
         writer.nodes += _cleaned([one for one in manifest.get("nodes", []) if isinstance(one, dict)], redactor)
         writer.finish(complete=bool(manifest.get("complete", True)))
+    except DiskFullError:  # the evidence itself is still there: half a copy helps nobody
+        writer.discard()
+        raise BundleError(f"{output}: no space left for it: name another place with -o") from None
     except BaseException:
-        if not writer.full:
-            writer.discard()
+        writer.discard()
         raise
     return len(evidence.files)
 
