@@ -150,25 +150,20 @@ class Collection:
             self._node_side(receiver)
         except KeyboardInterrupt:
             interrupted = True
+        except DiskFullError:
+            self._not_asked()
+            self.writer.settle()
+            raise
         troubles = [row for row in self.writer.rows if _incomplete(row)]
         complete = not interrupted and not troubles
         size = sum(int(one["bytes"]) for one in self.writer.files)
         answered = sum(1 for one in self.writer.nodes if one.get("complete"))
         path = self.writer.finish(complete)
-        except DiskFullError:
-            self._not_asked()
-            self.writer.settle()
-            raise
         return Outcome(
             path=path, key=self.key_path, complete=complete, interrupted=interrupted, nodes=len(self.prepared.nodes),
             answered=answered, bytes=size, gaps=len(troubles),
         )  # fmt: skip
 
-    # ---- names ----
-
-    def _clean(self, text: str) -> str:
-        with self._lock:
-            lines = text.encode("utf-8", "replace").split(b"\n")
     def _not_asked(self) -> None:
         """Rows for nodes that nobody asked any more."""
         told, planned = {row["node"] for row in self.writer.rows}, self.prepared.collectors
@@ -176,6 +171,11 @@ class Collection:
             if (label := self._label(node)) not in told:
                 self.writer.note(ledger(Answer(node, 0), label, planned, {"failed": ["no space left for its files"]}))
 
+    # ---- names ----
+
+    def _clean(self, text: str) -> str:
+        with self._lock:
+            lines = text.encode("utf-8", "replace").split(b"\n")
             return b"\n".join(self._texts.line(line) for line in lines).decode("utf-8", "replace")
 
     def _label(self, node: str) -> str:
@@ -198,17 +198,17 @@ class Collection:
 
     def _job_side(self) -> None:
         rows: dict[str, dict[str, Any]] = defaultdict(lambda: defaultdict(list))
-        for path, answered in self._said():
-            collector = path.split("/")[0]
-            row = rows[collector]
-            if answered.data:
-                kept = self.writer.add_bytes(f"job/{self._clean(path)}", answered.data, self.redactor)
         try:
             self._job_files(rows)
         finally:
             self.writer.note(_row(collector, row) for collector, row in sorted(rows.items()))
 
     def _job_files(self, rows: dict[str, dict[str, Any]]) -> None:
+        for path, answered in self._said():
+            collector = path.split("/")[0]
+            row = rows[collector]
+            if answered.data:
+                kept = self.writer.add_bytes(f"job/{self._clean(path)}", answered.data, self.redactor)
                 self.writer.describe(kept, collector, truncated=answered.cut)
                 row["size"].append(kept.size)
             if answered.cut:
@@ -315,13 +315,13 @@ def keep_key(path: Path, key: bytes, words: dict[str, set[str]]) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(data)
     except OSError as error:
+        path.unlink(missing_ok=True)
         raise BundleError(f"{path}: {error.strerror or error}") from None
 
 
 def described(prepared: Prepared) -> Sequence[str]:
     """What a dry run prints: job, nodes, collectors, files, and one command in full."""
     job = prepared.job
-        path.unlink(missing_ok=True)
     lines = [f"job: {job.scheduler} {job.id}" + (f", {job.state}" if job.state else "")]
     lines.append(f"nodes ({len(prepared.nodes)}): {', '.join(prepared.nodes[:40]) or 'none running'}")
     lines.append(f"collectors: {', '.join(prepared.collectors)}")
