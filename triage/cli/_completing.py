@@ -103,6 +103,8 @@ VALUES: dict[tuple[str, str], Callable[[], Iterable[str]] | None] = {
     ("collect", "only"): collectors,
     ("collect", "skip"): collectors,
     ("lookup", "words"): known,
+    ("playbook show", "lang"): languages,
+    ("playbook walk", "lang"): languages,
     ("playbook show", "name"): playbooks,
     ("playbook walk", "name"): playbooks,
     ("repro", "cause"): causes,

@@ -54,6 +54,7 @@ def render(
     module = import_module(f"triage.report.render.{form}")
     if form == "json":
         return str(module.render(report))
+    words = words.about(report)
     width = max(60, min(120, shutil.get_terminal_size((100, 24)).columns)) if to_terminal else 100
     if form == "text" and style is not None:
         return str(module.render(report, verbose, width, words, style, pictures))

@@ -11,6 +11,8 @@ from triage.model.playbook import Edge, OperatorQuestion, Playbook
 from triage.model.signature import Action, Condition
 from triage.reasoning.loading import causes
 from triage.reasoning.walking import edge_of, target
+from triage.report import columns
+from triage.report.language import ENGLISH, Words, translated
 from triage.vocabulary import Answer
 
 WIDTH = 100  # columns at most
@@ -24,10 +26,13 @@ def width() -> int:
 
 
 class Numbering:
-    """Questions get numbers, so that each answer leads to a higher one; ends get letters in the same order."""
+    """Questions get numbers, so that each answer leads to a higher one; ends get letters in the same order.
 
-    def __init__(self, playbook: Playbook) -> None:
-        self.playbook = playbook
+    playbook: as told in the language of `words`.
+    """
+
+    def __init__(self, playbook: Playbook, words: Words = ENGLISH) -> None:
+        self.playbook, self.words = translated(playbook, words), words
         self.nodes: list[str] = []
         self._visit(next(iter(playbook.nodes), None), set())
         self.nodes.reverse()
@@ -52,23 +57,24 @@ class Numbering:
         return ascii_uppercase[place] + (str(turn + 1) if turn else "")
 
 
-def whole(playbook: Playbook) -> str:
+def whole(playbook: Playbook, words: Words = ENGLISH) -> str:
     """All of a playbook."""
-    numbers = Numbering(playbook)
-    lines = [*opening(playbook), ""]
+    numbers = Numbering(playbook, words)
+    lines = [*opening(numbers), ""]
     for name in numbers.nodes:
         lines += [*question(numbers, name), *_ways(numbers, name), ""]
-    lines += ["ENDS", ""]
+    lines += [words("playbook.ends"), ""]
     for name in numbers.leaves:
         lines += [*end(numbers, name), ""]
-    lines += _wrapped(", ".join(_starts(playbook)), "explain walks this tree by itself on: ", "  ")
-    return "\n".join([*lines, f"To be asked one question at a time: triage playbook walk {playbook.id}"]) + "\n"
+    lines += _wrapped(", ".join(_starts(playbook)), words("playbook.starts"), "  ")
+    return "\n".join([*lines, f"{words('playbook.walk')}triage playbook walk {playbook.id}"]) + "\n"
 
 
-def opening(playbook: Playbook) -> list[str]:
+def opening(numbers: Numbering) -> list[str]:
     """What it is about, and where to look first."""
+    playbook = numbers.playbook
     means = [*_wrapped(playbook.means, ""), ""] if playbook.means else []
-    return [playbook.title, "", *means, *_wrapped(playbook.look_first, "Look first: ", "  ")]
+    return [playbook.title, "", *means, *_wrapped(playbook.look_first, numbers.words("playbook.first"), "  ")]
 
 
 def _starts(playbook: Playbook) -> Iterator[str]:
@@ -86,65 +92,70 @@ def question(numbers: Numbering, name: str) -> list[str]:
     head = f"{numbers.node(name)}. "
     lines = _wrapped(node.ask, head)
     if isinstance(node.question, OperatorQuestion) and node.question.answers:
-        lines += _row("words", "; ".join(f"{word} = {means}" for word, means in node.question.answers.items()))
-    return lines + (_row("look", node.how) if node.how else [])
+        told = "; ".join(f"{word} = {means}" for word, means in node.question.answers.items())
+        lines += _row(numbers.words("playbook.words"), told)
+    return lines + (_row(numbers.words("playbook.look"), node.how) if node.how else [])
 
 
 def _ways(numbers: Numbering, name: str) -> list[str]:
     lines: list[str] = []
     for answer in ANSWERS:
-        lines += _row(answer, _way(numbers, edge_of(numbers.playbook, name, answer)))
+        lines += _row(numbers.words(f"playbook.{answer}"), _way(numbers, edge_of(numbers.playbook, name, answer)))
     return lines
 
 
 def _way(numbers: Numbering, edge: Edge) -> str:
     node, leaf = target(edge)
+    words = numbers.words
     if leaf in numbers.leaves:
-        way = f"end {numbers.leaf(str(leaf))}, {numbers.playbook.leaves[str(leaf)].cause or leaf}"
+        cause = numbers.playbook.leaves[str(leaf)].cause or leaf
+        way = words("playbook.to-end", letter=numbers.leaf(str(leaf)), cause=cause)
     else:
-        way = f"question {numbers.node(node)}" if node in numbers.nodes else "nowhere"
-    return f"{way}; {wanted(edge)}" if edge.collect else way
+        way = words("playbook.to-question", number=numbers.node(node)) if node in numbers.nodes else "nowhere"
+    return f"{way}; {wanted(edge, words)}" if edge.collect else way
 
 
-def wanted(edge: Edge) -> str:
+def wanted(edge: Edge, words: Words = ENGLISH) -> str:
     """What an unknown answer asks for."""
-    return f"get {edge.why or 'the evidence'}: triage collect --only {','.join(edge.collect)}"
+    what = edge.why or words("playbook.evidence")
+    return words("playbook.get", what=what, command=f"triage collect --only {','.join(edge.collect)}")
 
 
 def end(numbers: Numbering, name: str) -> list[str]:
     """An end with all that it says."""
-    leaf = numbers.playbook.leaves[name]
+    leaf, words = numbers.playbook.leaves[name], numbers.words
     known = causes().get(leaf.cause or "")
-    title = leaf.title or (known.title if known else name)
+    title = leaf.title or (words.text(known.title) if known else name)
     lines = _wrapped(f"{title}  [{leaf.cause}, {leaf.support}]" if leaf.cause else title, f"{numbers.leaf(name)}. ")
     if known and known.means:
-        lines += _row("means", known.means)
+        lines += _row(words("playbook.means"), words.text(known.means))
     if leaf.culprits:
-        lines += _row("who", ", else ".join(leaf.culprits.values()))
+        lines += _row(words("playbook.who"), words("playbook.else").join(leaf.culprits.values()))
     if leaf.next_check:
-        lines += [*_row("check", leaf.next_check.command), *_row("", f"-> {leaf.next_check.tells}")]
-    lines += _actions(leaf.actions)
+        lines += [*_row(words("playbook.check"), leaf.next_check.command), *_row("", f"-> {leaf.next_check.tells}")]
+    lines += _actions(leaf.actions, words)
     if leaf.repro:
-        lines += _row("try it", f"triage repro {leaf.repro}")
-    return lines + (_row("if not", ", ".join(leaf.if_not_this)) if leaf.if_not_this else [])
+        lines += _row(words("playbook.try"), f"triage repro {leaf.repro}")
+    return lines + (_row(words("playbook.if-not"), ", ".join(leaf.if_not_this)) if leaf.if_not_this else [])
 
 
-def _actions(actions: Sequence[Action]) -> list[str]:
+def _actions(actions: Sequence[Action], words: Words) -> list[str]:
     lines: list[str] = []
     for index, action in enumerate(actions):
-        risk = "" if action.risk == "safe" else f"  [{action.risk}]"
-        lines += _wrapped(
-            action.do + risk, " " * 3 + ("do" if index == 0 else "").ljust(_LABEL) + "- ", " " * (_LABEL + 5)
-        )
+        risk = "" if action.risk == "safe" else f"  [{words(f'risk.{action.risk}')}]"
+        label = columns.padded(words("playbook.do") if index == 0 else "", _LABEL)
+        lines += _wrapped(action.do + risk, f"   {label}- ", " " * (_LABEL + 5))
     return lines
 
 
 def _row(label: str, text: str) -> list[str]:
-    return _wrapped(text, " " * 3 + label.ljust(_LABEL))
+    return _wrapped(text, " " * 3 + columns.padded(label, _LABEL))
 
 
 def _wrapped(text: str, head: str, below: str | None = None) -> list[str]:
     """Wrapped below its own beginning, or indented by `below`; words and options stay whole, to be copied."""
+    if any(char >= "\u2e80" for char in text):  # no blanks between its words, and two columns each
+        return columns.wrapped(head, text, width())
     indent = " " * len(head) if below is None else below
     lines = textwrap.wrap(
         text, width(), initial_indent=head, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

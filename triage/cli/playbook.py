@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from triage.reasoning.questions import View
 
 FORM = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the answer.")
+LANG = click.option("--lang", envvar="TRIAGE_LANG", metavar="TAG", help="Language: en or zh.")
 NOTHING_FOUND = 4
 _PLAIN: dict[str, Answer] = {"yes": "yes", "no": "no", "unknown": "unknown", "?": "unknown"}
 
@@ -38,18 +39,20 @@ def list_(form: str) -> None:
 @command.command()
 @click.argument("name")
 @FORM
-def show(name: str, form: str) -> None:
+@LANG
+def show(name: str, form: str, lang: str | None) -> None:
     """Print one playbook: questions in the order in which they are met, then the ends.
 
     Example: triage playbook show cuda-out-of-memory
     """
     from triage.cli import _playbooks
+    from triage.report.language import words
 
     playbook = _get(name)
     if form == "json":
         _json(playbook)
     else:
-        click.echo(_playbooks.whole(playbook), nl=False)
+        click.echo(_playbooks.whole(playbook, words(lang)), nl=False)
 
 
 @command.command()
@@ -70,17 +73,19 @@ def search(words: tuple[str, ...], form: str) -> int:
 @command.command()
 @click.argument("name")
 @click.option("--bundle", "paths", multiple=True, metavar="PATH", help="Evidence that answers what it can.")
-def walk(name: str, paths: tuple[str, ...]) -> None:
+@LANG
+def walk(name: str, paths: tuple[str, ...], lang: str | None) -> None:
     """Walk a playbook: you answer what the evidence does not. `b` goes back one question, `q` quits.
 
     Example: triage playbook walk gpu-lost --bundle logs/
     """
     from triage.cli import _playbooks
+    from triage.report.language import words
 
-    playbook = _get(name)
+    numbers = _playbooks.Numbering(_get(name), words(lang))
     view = _view(list(paths)) if paths else None
-    click.echo("\n".join([*_playbooks.opening(playbook), ""]))
-    _Talk(_playbooks.Numbering(playbook), view).hold()
+    click.echo("\n".join([*_playbooks.opening(numbers), ""]))
+    _Talk(numbers, view).hold()
 
 
 @command.command()
@@ -161,7 +166,7 @@ class _Talk:
         answer = _prompt(question, first=not self.given)
         edge = edge_of(self.numbers.playbook, name, answer)
         if answer == "unknown" and edge.collect:
-            click.echo(f"   {_playbooks.wanted(edge)}")
+            click.echo(f"   {_playbooks.wanted(edge, self.numbers.words)}")
         click.echo()
         return answer
 

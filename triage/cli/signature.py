@@ -95,16 +95,21 @@ def new(name: str, into: Path | None) -> None:
 @command.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def lint(paths: tuple[Path, ...]) -> None:
-    """Tell every fault of all signatures, or of those below PATHS; exit 2 when there are any.
+    """Tell every fault of all signatures and translations, or of the signatures below PATHS; exit 2 if there are any.
 
     Example: triage signature lint signatures/gpu
     """
     from triage.matching.lint import lint as faults
+    from triage.report import language
 
-    found = faults(paths)
+    told = [] if paths else language.languages()
+    found = [*faults(paths), *(fault for tag in told for fault in language.faults(tag))]
     if found:
         raise ContentError(found)
     click.echo("no faults")
+    for tag in told:
+        shares = (f"{done} of {every} {kind}" for kind, (done, every) in language.shares(tag).items())
+        click.echo(f"{tag}: translated in full are {', '.join(shares)}")
 
 
 @command.command()

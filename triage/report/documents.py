@@ -21,6 +21,7 @@ def document(
     """html, md or json. A team's `template` gets report, post, pictures, moments and `words`. Raises ContentError."""
     if form == "json":  # a contract: English, whatever the language
         return json.render(msgspec.structs.replace(report, postmortem=compose(report, pictures)))
+    words = words.about(report)
     post = compose(report, pictures, words)
     values = {"report": report, "post": post, "pictures": pictures, "moments": moments(report, pictures, words)}
     if form == "md":

@@ -1,39 +1,58 @@
-"""Languages of the report. English stands in the code and the content; others in triage/data/i18n/<lang>.yaml.
+"""Languages of the report. English stands in the code and the content.
 
-A translation is keyed by id and field. What it does not hold is told in English; `faults` says what that is.
+A language is `triage/data/i18n/<lang>.yaml` with the phrases, and the folder of that name with the texts of causes,
+playbooks and signatures (`translations.py`). What they do not hold is told in English; `faults` and `shares` say what.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from triage import content
 from triage.errors import UsageError
 from triage.model.base import Spec
+from triage.model.playbook import Playbook
+from triage.model.report import Report
 from triage.model.signature import Action, Cause
+from triage.report import translations
 from triage.report.phrases import PHRASES
+
+T = TypeVar("T")
 
 
 class Translation(Spec, frozen=True, kw_only=True):
-    """One language. causes: title, means, tells and actions (in the order of causes.yaml) by id."""
+    """One language: its own name, and every phrase by key."""
 
     language: str
     wording: dict[str, str]
-    causes: dict[str, dict[str, str | list[str]]] = {}
-    signatures: dict[str, dict[str, str]] = {}
-    playbooks: dict[str, dict[str, str]] = {}
 
 
 class Words:
-    """Says things in one language."""
+    """Says things in one language. known: English text -> translation."""
 
-    def __init__(self, tag: str = "en", translation: Translation | None = None) -> None:
+    def __init__(self, tag: str = "en", translation: Translation | None = None, known: dict[str, str] | None = None):
         self.tag = tag
         self._own = translation
-        self._known = _known(translation) if translation else {}
+        self._known = known or {}
+        self._complete = False
+
+    def about(self, report: Report) -> Words:
+        """These words with what they know of a report's causes, playbooks and signatures."""
+        if self._own is None:
+            return self
+        found = Words(self.tag, self._own, self._known | _told(self._folder, _named_by(report)))
+        found._complete = all(each.do in found._known for best in report.hypotheses for each in best.actions)
+        return found
+
+    @property
+    def _folder(self) -> Path:
+        return folder() / self.tag
 
     def __call__(self, key: str, **values: object) -> str:
         """The phrase of a key, filled in. Raises KeyError for a key that no code should use."""
@@ -46,22 +65,46 @@ class Words:
         return key in PHRASES
 
     def text(self, english: str) -> str:
-        """A text of causes.yaml (title, meaning, action, what a check tells), translated when it is one."""
+        """A text of the content (title, meaning, question, action, what a check tells), translated when it is one."""
         return self._known.get(english, english)
 
     def actions(self, cause: str) -> list[Action]:
-        """The actions of a cause that are translated (their text is the English one); none in English."""
-        if self._own is None or cause not in _causes():
+        """The actions of a cause that are translated (their text is the English one), when those of a report are not.
+
+        They lead then, so that what is read first can be read.
+        """
+        if self._own is None or self._complete or not isinstance(found := translations.english("causes", cause), Cause):
             return []
-        return [each for each in _causes()[cause].actions if each.do in self._known]
+        return [each for each in found.actions if each.do in self._known]
 
     def signature(self, identity: str, english: str) -> str:
         """Title of a signature."""
-        return self._own.signatures.get(identity, {}).get("title", english) if self._own else english
+        return translations.by_key(self._folder, "signatures", identity).get("title", english) if self._own else english
 
     def playbook(self, identity: str, english: str) -> str:
         """Title of a playbook."""
-        return self._own.playbooks.get(identity, {}).get("title", english) if self._own else english
+        return translations.by_key(self._folder, "playbooks", identity).get("title", english) if self._own else english
+
+    def asks(self, playbook: str) -> dict[str, str]:
+        """Node -> its question as translated."""
+        found = translations.by_key(self._folder, "playbooks", playbook) if self._own else {}
+        return {key.split(".")[1]: text for key, text in found.items() if key.endswith(".ask")}
+
+
+def _named_by(report: Report) -> Iterator[tuple[str, str]]:
+    """Kinds and ids that a report speaks of."""
+    for best in report.hypotheses:
+        yield ("causes", best.cause)
+        yield from (("playbooks", name) for name in [best.playbook] if name)
+        yield from (("signatures", each.signature) for each in best.evidence if each.signature)
+        yield from (("signatures", name) for name in best.explains)
+
+
+def _told(place: Path, ids: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind, name in dict.fromkeys(ids):
+        found |= translations.told(place, kind, name)
+    return found
 
 
 ENGLISH = Words()
@@ -76,7 +119,8 @@ def words(tag: str | None) -> Words:
     path = folder() / f"{short}.yaml"
     if not re.fullmatch(r"[a-z]{2,3}", short) or not path.is_file():
         raise UsageError(f"no language {tag!r}; there are: {', '.join(['en', *languages()])}")
-    return Words(short, content.load(path, Translation))
+    known = _told(folder() / short, (("causes", name) for name in translations.ids("causes")))
+    return Words(short, content.load(path, Translation), known)
 
 
 def folder() -> Path:
@@ -89,36 +133,42 @@ def languages() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.yaml"))
 
 
-@cache
-def _causes() -> dict[str, Cause]:
-    return {cause.id: cause for cause in content.load(content.data("causes.yaml"), list[Cause])}
+def translated(playbook: Playbook, words: Words) -> Playbook:
+    """A playbook with all that a person reads in another language."""
+    known = _told(folder() / words.tag, [("playbooks", playbook.id)]) if words.tag != "en" else {}
+    return rewritten(playbook, known) if known else playbook
 
 
-def _known(translation: Translation) -> dict[str, str]:
-    """English text -> translation, over all causes."""
-    known: dict[str, str] = {}
-    for identity, fields in translation.causes.items():
-        if cause := _causes().get(identity):
-            known |= dict(_pairs(cause, fields))
-    return known
+def rewritten(record: T, known: dict[str, str]) -> T:
+    """A record in which every text that is known is replaced, wherever it stands."""
 
+    def said(value: object) -> object:
+        if isinstance(value, str):
+            return known.get(value, value)
+        if isinstance(value, list):
+            return [said(each) for each in value]
+        return {key: said(each) for key, each in value.items()} if isinstance(value, dict) else value
 
-def _pairs(cause: Cause, fields: Mapping[str, str | list[str]]) -> Iterator[tuple[str, str]]:
-    english = {"title": cause.title, "means": cause.means, "tells": cause.next_check.tells if cause.next_check else ""}
-    for name, text in english.items():
-        if text and isinstance(told := fields.get(name), str):
-            yield text, told
-    actions = fields.get("actions", [])
-    if isinstance(actions, list):
-        yield from zip((action.do for action in cause.actions), actions, strict=False)
+    return msgspec.convert(said(msgspec.to_builtins(record)), type(record))
 
 
 def faults(tag: str) -> list[str]:
-    """What a translation lacks, or holds without an original, one line each, `i18n/zh.yaml: what`."""
-    path = folder() / f"{tag}.yaml"
-    own = content.load(path, Translation)
-    found = [*_phrase_faults(own), *_cause_faults(own), *_strangers(own)]
-    return [f"i18n/{path.name}: {fault}" for fault in found]
+    """What a language must have and lacks, or holds without an original, one line each, `where: what`.
+
+    Phrases and causes must be complete; playbooks and signatures may be partial (`shares`).
+    """
+    path, place = folder() / f"{tag}.yaml", folder() / tag
+    causes = translations.missing(place, "causes").items()
+    found = [f"causes {name}: {what}" for name, lines in causes for what in lines]
+    found += [fault for kind in translations.KINDS for fault in translations.faults(place, kind)]
+    phrases = [f"i18n/{tag}.yaml: {fault}" for fault in _phrase_faults(content.load(path, Translation))]
+    return phrases + [f"i18n/{tag}/{fault}" for fault in found]
+
+
+def shares(tag: str) -> dict[str, tuple[int, int]]:
+    """Kind -> records that are translated in full, and all of them."""
+    found = {kind: translations.missing(folder() / tag, kind) for kind in translations.KINDS}
+    return {kind: (sum(not lines for lines in each.values()), len(each)) for kind, each in found.items()}
 
 
 def _phrase_faults(own: Translation) -> Iterator[str]:
@@ -127,27 +177,8 @@ def _phrase_faults(own: Translation) -> Iterator[str]:
             yield f"wording {key} is untranslated"
         elif _slots(own.wording[key]) != _slots(english):
             yield f"wording {key} must have the places {sorted(_slots(english))}"
+    yield from (f"wording {key}: no such phrase" for key in own.wording if key not in PHRASES)
 
 
 def _slots(phrase: str) -> set[str]:
     return set(re.findall(r"{(\w+)[^}]*}", phrase))
-
-
-def _cause_faults(own: Translation) -> Iterator[str]:
-    for identity, cause in _causes().items():
-        fields = own.causes.get(identity, {})
-        yield from (f"cause {identity}: {name} is untranslated" for name in ("title", "means") if name not in fields)
-        if "actions" in fields and len(fields["actions"]) != len(cause.actions):
-            yield f"cause {identity}: has {len(cause.actions)} actions"
-
-
-def _strangers(own: Translation) -> Iterator[str]:
-    yield from (f"wording {key}: no such phrase" for key in own.wording if key not in PHRASES)
-    yield from (f"cause {identity}: no such cause" for identity in own.causes if identity not in _causes())
-    for kind, told in (("signatures", own.signatures), ("playbooks", own.playbooks)):
-        known = {_identity(path, kind) for path in content.files(kind)}
-        yield from (f"{kind} {identity}: no such id" for identity in told if identity not in known)
-
-
-def _identity(path: Path, kind: str) -> str:
-    return f"{path.parent.name}/{path.stem}" if kind == "signatures" else path.stem

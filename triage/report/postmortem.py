@@ -176,7 +176,7 @@ class _Writer:
 
     def _asked(self, playbook: str, path: list[str]) -> Iterator[Claim]:
         """The questions on the way to the leaf, each as it is put in the playbook, with its answer."""
-        asks = questions(playbook)
+        asks = questions(playbook) | self.words.asks(playbook)
         for step in path:
             node, _, answer = step.partition(": ")
             key = f"answer.{answer}"
@@ -221,7 +221,7 @@ class _Writer:
     def unseen(self) -> Iterator[Claim]:
         """Gaps, and what the hypothesis would need."""
         for each in self.best.missing if self.best else []:
-            yield Claim(text=self.words("say.missing", what=clean(each.what), how=clean(each.how)))
+            yield Claim(text=self.words("say.missing", what=clean(self.words.text(each.what)), how=clean(each.how)))
         for gap in self.report.gaps:
             why = self.words(f"gap.{gap.why}")
             sources = [Source(file=gap.file)] if gap.file else []

@@ -67,7 +67,8 @@ def where(file: str, line: int | None = None, at: str | None = None) -> str:
 
 def unseen(report: Report, hypothesis: Hypothesis | None, words: Words = ENGLISH) -> list[str]:
     """What was not seen: what the hypothesis misses, then the gaps."""
-    lines = [f"{clean(each.what)} -> {clean(each.how)}" for each in (hypothesis.missing if hypothesis else [])]
+    missing = hypothesis.missing if hypothesis else []
+    lines = [f"{clean(words.text(each.what))} -> {clean(each.how)}" for each in missing]
     for gap in report.gaps:
         named = gap.file or gap.node
         tail = f" ({clean(named, 120)})" if named and named not in gap.what else ""

@@ -58,4 +58,4 @@ def _hypothesis(hypothesis: Hypothesis, words: Words) -> Iterator[str]:
         yield ""
         yield f"**{words('md.confirm')}** {code(check.command)}: {escape(words.text(check.tells))}"
     for missing in hypothesis.missing:
-        yield f"- {words('md.missing')} {escape(missing.what)}; {code(missing.how)}"
+        yield f"- {words('md.missing')} {escape(words.text(missing.what))}; {code(missing.how)}"
