@@ -19,7 +19,8 @@ MAY_IMPORT = (
     | dict.fromkeys(USERS - {"report", "repro"}, NOUNS | ENGINES)
     | {
         "documents": {*NOUNS, "bundle", "parsers"},
-        "pipeline": NOUNS | ENGINES | {"report", "repro", "documents"},
+        "recognising": {*NOUNS, "parsers", "matching"},
+        "pipeline": NOUNS | ENGINES | {"report", "repro", "documents", "recognising"},
         "cli": NOUNS | ENGINES | USERS | {"pipeline"},
         "__init__": {"pipeline", "bundle", "model", "parsers"},
         "__main__": {"cli"},

@@ -20,10 +20,11 @@ from triage.matching.matcher import match, match_facts
 from triage.model.incident import Incident
 from triage.model.pictures import Pictures
 from triage.model.report import Report
-from triage.parsers import parser, parsers, recognise
+from triage.parsers import parser, parsers
 from triage.reasoning import hypotheses, loading, verdict
 from triage.reasoning.questions import View
 from triage.reasoning.walking import walks
+from triage.recognising import recogniser
 from triage.report.contract import assemble
 from triage.report.excerpts import cited, excerpts
 from triage.report.pictures import draw
@@ -32,14 +33,14 @@ from triage.repro.evidence import template
 
 def explain(paths: Sequence[str]) -> Report:
     """Paths to a report. Raises BundleError when a path cannot be opened, ContentError when content is at fault."""
-    with open_evidence(list(paths), recognise=recognise) as evidence:
+    with open_evidence(list(paths), recognise=recogniser()) as evidence:
         incident = understand(evidence)
     return reason(incident)
 
 
 def illustrate(paths: Sequence[str], contexts: bool = True) -> tuple[Report, Pictures]:
     """Paths to a report and to what its page draws, with the lines around what it cites. Raises as `explain` does."""
-    with open_evidence(list(paths), recognise=recognise) as evidence:
+    with open_evidence(list(paths), recognise=recogniser()) as evidence:
         incident = understand(evidence)
         report = reason(incident)
         files = {file.path: file for file in evidence.files}
@@ -69,7 +70,7 @@ def understand(evidence: Evidence) -> Incident:
 
 def view(paths: Sequence[str]) -> View:
     """Paths to something that answers a playbook's questions."""
-    with open_evidence(list(paths), recognise=recognise) as evidence:
+    with open_evidence(list(paths), recognise=recogniser()) as evidence:
         return View(understand(evidence), catalogue())
 
 

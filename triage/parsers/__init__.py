@@ -4,6 +4,7 @@ A parser module has:
 
     SOURCE: str                       its own name
     recognises(head, tail) -> int     0 no; 1 holds lines of this source; 2 is such a file (both up to 64 KiB)
+    SIGNS: tuple[Pattern, ...]        where none of them is in head or tail, `recognises` gives 0
     MAGIC: tuple[bytes, ...]          what its binary files begin with: no parser without it is asked about them
     BEFORE, AFTER: int                lines wanted around a hit (0 when absent)
     parse(window) -> Event            text sources: the message at the hit, its continuation lines joined
@@ -17,6 +18,7 @@ Files whose name starts with an underscore are shared by parsers and are no sour
 from __future__ import annotations
 
 import importlib
+from collections.abc import Container
 from functools import cache
 from types import ModuleType
 
@@ -34,8 +36,9 @@ def parsers() -> dict[str, ModuleType]:
     return {source: parser(source) for source in sources()}
 
 
-def recognise(head: bytes, tail: bytes) -> tuple[str, ...]:
-    """Sources that a file holds, best first; empty when no parser knows it."""
+def recognise(head: bytes, tail: bytes, silent: Container[str] = ()) -> tuple[str, ...]:
+    """Sources that a file holds, best first; empty when no parser knows it. silent: those of which no sign is in it."""
     asked = {source: module for source, module in parsers().items() if head.startswith(getattr(module, "MAGIC", ()))}
-    scores = {source: module.recognises(head, tail) for source, module in (asked or parsers()).items()}
+    modules = asked or {source: module for source, module in parsers().items() if source not in silent}
+    scores = {source: module.recognises(head, tail) for source, module in modules.items()}
     return tuple(sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)))

@@ -49,7 +49,6 @@ class Profile:
     def add(self, kind: str, name: str, start: float, end: float, occupancy: float | None = None) -> None:
         """What ran from `start` to `end`. kind: the category of Kineto, in lower case; others count for nothing."""
         if kind == "kernel":
-            self.spans["kernel"].add(start, end)
             self.spans[self.kernels.add(name, end - start, occupancy)].add(start, end)
         elif kind in ("gpu_memcpy", "gpu_memset"):
             self.spans["memcpy"].add(start, end)
@@ -73,7 +72,7 @@ class Profile:
         """The profiled steps, or, without steps, from the first to the end of the last of all work."""
         if self.steps:
             return merged([spans_of(self.steps.values())])
-        some = [self.spans[kind] for kind in ("kernel", "memcpy", "host") if self.spans[kind]]
+        some = [self.spans[kind] for kind in (*_DEVICE, "host") if self.spans[kind]]
         return merged([spans_of([(min(min(s.starts) for s in some), max(max(s.ends) for s in some))])] if some else [])
 
     def inside(self, *kinds: str) -> Merged:
@@ -85,11 +84,8 @@ class Profile:
         length = self.window.total()
         if not length > 0:
             return {"profile.unreadable": "no work in it"}
-        device = self.inside("kernel", "memcpy")
-        idle = without(self.window, device)
         values: dict[str, Value] = {
-            f"profile.{name}": round(min(part.total() / length, 1.0), 4)
-            for name, part in self._parts(device, idle).items()
+            f"profile.{name}": round(min(part / length, 1.0), 4) for name, part in self._parts().items()
         }
         values["profile.window_ms"] = round(length / 1e3, 3)
         values["profile.steps"] = len(self.steps) or None
@@ -98,18 +94,29 @@ class Profile:
             values["profile.series.step_ms"] = [round((b - a) / 1e3, 4) for a, b in sorted(self.steps.values())[:STEPS]]
         return values | self.kernels.values(len(self.steps))
 
-    def _parts(self, device: Merged, idle: Merged) -> dict[str, Merged]:
-        talk, copy, loader = self.inside("communication"), self.inside("memcpy"), self.inside("loader")
-        work = self.inside(*work_kinds(), "other")
-        host, sync = self.inside("host"), self.inside("sync")
-        none = merged([])
-        quiet = without(without(idle, host), loader) if self.steps else none
-        short = without(idle, loader).shorter(GAP) if len(work) else none
+    def _parts(self) -> dict[str, float]:
+        """Lengths. Millions of spans are held for no longer than something is still to be told from them."""
+        device = self.inside(*_DEVICE)
+        found = {"busy": device.total()}
+        idle = without(self.window, device)
+        del device
+        found |= {"idle": idle.total()} | self._working()
+        loader = self.inside("loader")
+        found |= {"loader": loader.total(), "data_wait": overlap(loader, idle).total()}
+        starved = without(idle, loader)
+        del idle
+        host = self.inside("host")
+        found["host_silent"] = without(starved, host).total() if self.steps else 0.0
+        sync = self.inside("sync")
+        short = starved.shorter(GAP) if found["compute"] else merged([])
+        del starved
+        return found | {"sync": sync.total(), "launch_wait": overlap(without(short, sync), host).total()}
+
+    def _working(self) -> dict[str, float]:
+        work, talk, copy = self.inside(*work_kinds(), "other"), self.inside("communication"), self.inside("memcpy")
         return {
-            "busy": device, "compute": work, "communication": talk, "memcpy": copy, "idle": idle,
-            "communication_exposed": without(talk, merged([work, copy])),
-            "data_wait": overlap(loader, idle), "loader": loader, "host_silent": quiet,
-            "launch_wait": overlap(without(short, sync), host), "sync": sync,
+            "compute": work.total(), "communication": talk.total(), "memcpy": copy.total(),
+            "communication_exposed": without(talk, merged([work, copy])).total(),
         }  # fmt: skip
 
 
@@ -202,6 +209,9 @@ def _host_kinds(kind: str, name: str) -> tuple[str, ...]:
         return ("loader",)
     waits = ("sync",) if kind.startswith("cuda") and _SYNC.search(name) else ()
     return waits if kind == "python_function" else (*waits, "host")
+
+
+_DEVICE = (*dict.fromkeys(kind for kind, _ in _KINDS), "other", "memcpy")
 
 
 def work_kinds() -> tuple[str, ...]:

@@ -38,6 +38,12 @@ _FAMILIES = re.compile(
 )
 _DEEP = re.compile(r"ecc_errors|remapped_rows|clocks_(?:throttle|event)_reasons")
 _UNIT = re.compile(r" *\[([^\]]*)\]$")
+# One field of a header that another follows: what no header lacks.
+HEADER = re.compile(
+    (r"(?:^|\xef\xbb\xbf|,)\s*(?:(?:" + "|".join(sorted(_KNOWN)) + r")\s*(?:\[[^\]\n]*\]\s*)?|"
+     + _FAMILIES.pattern + r"[^,\n]*),").encode(),
+    re.MULTILINE,
+)  # fmt: skip
 
 
 def table(lines: list[str], start: int) -> tuple[list[Device], int]:

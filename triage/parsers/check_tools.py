@@ -49,6 +49,7 @@ _FIGURES = re.compile(
 )
 _DISABLED, _ENABLED = "Unidirectional P2P=Disabled Bandwidth", "Unidirectional P2P=Enabled Bandwidth"
 _JSON = re.compile(r"\"DCGM (?:GPU )?Diagnostic\"|\"test_categories\"")
+SIGNS = (_KNOWN,)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

@@ -39,6 +39,7 @@ _METRIC = re.compile(
 )  # name{labels} value [ms]
 _LABEL = re.compile(r'(\w{1,40})="([^"]{0,200})"')
 Key = tuple[str | None, int, str]
+SIGNS = (re.compile(rb"^#\s?Entity|^DCGM_FI_", re.MULTILINE),)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

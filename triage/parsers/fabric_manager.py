@@ -31,6 +31,7 @@ _JOURNAL = re.compile(
 )
 _HEAD = re.compile(r" ?\[(?:INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|ALERT|DEBUG)\] ?(?:\[tid \d{1,10}\] ?)?")
 _SYSLOG = re.compile(r" (?P<node>[\w.-]{1,64}) [\w./-]{1,40}(?:\[\d{1,10}\])?: ")
+SIGNS = (_OWN, _JOURNAL)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

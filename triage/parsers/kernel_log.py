@@ -138,6 +138,7 @@ _REPORTS = (
         re.compile(r"\[Hardware Error\]|mce: "), re.compile(r"\[Hardware Error\]|mce: |EDAC"), None, None, 0, 12
     ),
 )  # fmt: skip
+SIGNS = (_LINE, _SERVICE)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

@@ -55,6 +55,7 @@ _MENTION = re.compile(
     rb"\bkubelet\b|\bkubectl\b|containerStatuses|\bback-off restarting failed container\b", re.IGNORECASE
 )
 _ON_NODE = re.compile(r'(?:\bon node|node=|"node":|nodeName[":]+) ?"?(?P<node>[a-z0-9][a-z0-9.-]{1,120})')
+SIGNS = (_OBJECT, _TEXT, _KLOG_LINE, _JSON_LINE, _MENTION)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

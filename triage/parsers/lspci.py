@@ -42,6 +42,9 @@ class Link(NamedTuple):
     line: int
 
 
+SIGNS = (_SHAPE,)
+
+
 def recognises(head: bytes, tail: bytes) -> int:
     """2 for a listing with links, 1 for one without."""
     if not _SHAPE.search(head):

@@ -37,12 +37,13 @@ MARKS = (
     ("env", r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]{1,60}) set to (?P<value>[^\n]{0,200}?)\.?$"),
     ("env", r"NCCL INFO NCCL_ENV_PLUGIN: (?P<name>NCCL_[A-Z0-9_]{1,60})=(?P<value>[^\n]{0,200})"),
 )
+SIGNS = (_LINE,)
 
 
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when most lines are NCCL's, 1 when some are."""
     lines = max(head.count(b"\n"), 1)
-    seen = len(_LINE.findall(head))
+    seen = sum(len(_LINE.findall(line)) for line in head.split(b"\n") if b"NCCL " in line or b"NET/OFI " in line)
     if seen * 2 >= lines:
         return 2 if seen else 0
     return 1 if seen or _LINE.search(tail) else 0

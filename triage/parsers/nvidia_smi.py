@@ -48,6 +48,7 @@ _PIECE = re.compile(
     rb"^ {4}(?:Clocks (?:Throttle|Event) Reasons|Remapped Rows|ECC Errors|Retired Pages)\s*$", re.MULTILINE
 )
 _XML_END = "</nvidia_smi_log>"
+SIGNS = (_FILE, _PIECE, _smi_tables.HEADER)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

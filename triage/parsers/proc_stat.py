@@ -14,6 +14,7 @@ from triage.model.event import Fact, Where
 SOURCE = "proc_stat"
 _BOOT = re.compile(rb"^btime (\d{9,11})$", re.MULTILINE)
 _SHAPE = re.compile(rb"^(?:ctxt|cpu|cpu0|processes|procs_running) +\d+", re.MULTILINE)
+SIGNS = (_BOOT,)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

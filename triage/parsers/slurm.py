@@ -63,6 +63,7 @@ _DAEMON_LOG = re.compile(
 _LINE = re.compile(
     rb"(?:^|[\s\]:>])(?:srun|sbatch|salloc|slurmstepd(?:-[\w.-]+)?|slurmd|slurmctld): |\*\*\* (?:STEP|JOB) [\d.]+ ON "
 )
+SIGNS = (_FILE, _JSON, _DAEMON_LOG, _LINE)
 
 
 def recognises(head: bytes, tail: bytes) -> int:

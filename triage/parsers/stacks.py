@@ -54,7 +54,11 @@ class Dump:
     pids: list[int] = field(default_factory=list)
     child: bool = False
     bare: bool = True
+    framed: bool = False  # a frame was seen: not asked of all threads again at each line
     threads: list[tuple[bool, Frames]] = field(default_factory=list)
+
+
+SIGNS = (_SPY, _FAULT, _JSON)
 
 
 def recognises(head: bytes, tail: bytes) -> int:
@@ -131,7 +135,7 @@ def _of_text(whole: str) -> Iterator[Dump]:
 
 def _another(dump: Dump, thread: re.Match[str]) -> bool:
     """Without a line that names the process, a second main thread is that of another; a dump of signals starts anew."""
-    if not dump.bare or not any(frames for _, frames in dump.threads):
+    if not dump.bare or not dump.framed:
         return False
     main = thread["name"] == "MainThread"
     after_current = thread["state"].startswith("most") and thread[0].lstrip().startswith("Thread")
@@ -151,8 +155,10 @@ def _continue(dump: Dump, rest: str, number: int) -> None:
         dump.child = True
     elif dump.threads and len(dump.threads[-1][1]) < DEPTH:
         if found := _FILE.match(rest):
+            dump.framed = True
             dump.threads[-1][1].append((f"{found['name']} ({found['file']}:{found['line']})", number))
         elif found := _FRAME.match(rest):
+            dump.framed = True
             dump.threads[-1][1].append((f"{found['name']} ({found['file']})", number))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -51,14 +52,15 @@ MARKS = (
     ("restart", r"will restart worker group|Restarting worker group|restart_count=[1-9]\d{0,3}\b"),
     ("env", _SETS + r"(?P<name>" + _NAMES + r"_[A-Z0-9_]{2,50})=(?P<value>[^\s;]{1,160})"),
 )
+SIGNS = (_OWN, _ERROR_JSON)
 
 
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when texts of torch, torchrun or Python errors stand in it."""
     if _ERROR_JSON.match(head) and (b"py_callstack" in head or b"extraInfo" in head):
         return 2
-    seen = len(_OWN.findall(head)) + (len(_OWN.findall(tail)) if tail != head else 0)
-    return min(seen, 2)
+    seen = chain(_OWN.finditer(tail), _OWN.finditer(head) if tail != head else ())  # what went wrong stands at the end
+    return sum(1 for _ in islice(seen, 2))
 
 
 def parse(window: Window) -> Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain, islice
 
 from triage.model.bundle import Window
 from triage.model.event import Event
@@ -52,6 +53,9 @@ _STEPS = (
     r"\biter: (?P<step>\d+) {1,3}total_loss: " + _LOSS + r"(?:[^\n]{0,600}? time: (?P<step_s>[\d.]+))?",
     # ultralytics: epochs
     r"^\s{0,8}(?P<step>\d{1,5})/(?P<total>\d{1,5})\s{1,8}[\d.]+G\s",
+    # BasicSR; loops that tell loading beside the whole
+    r"\[epoch: {0,4}\d+, iter: {0,9}[\d,]{1,11}, lr:",
+    r"(?:Test|Train|Val|Iter): \[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]\s{1,4}Data \d[^\n]{0,60} Batch \d",
     # everybody's own
     r"\b(?:global[_ ]step|train[_ ]step|step|iter|iteration|update|batch)[ :=#]{1,3}(?P<step>\d{1,9})"
     r"(?:/(?P<total>\d{1,9}))?[\]:,|)]{0,2} [^\n]{0,80}?\b(?:loss|lm_loss|train_loss)[ :=]{1,3}" + _LOSS +
@@ -81,11 +85,13 @@ _NEXT = re.compile(r"\biteration\s{1,10}\d+/|\belapsed\b[^|]{0,40}iteration\s{1,
 _PART = re.compile(
     r"\s{0,4}(?:rate|size|loss|norm|scale|samples|tokens|iteration|time|seqlen|per|of)\b[^|\n]{0,40}[:|]"
 )
+SIGNS = (_OWN,)
 
 
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when it holds step lines, 1 for a single one."""
-    return min(len(_OWN.findall(head)) + (len(_OWN.findall(tail)) if tail != head else 0), 2)
+    seen = chain(_OWN.finditer(head), _OWN.finditer(tail) if tail != head else ())
+    return sum(1 for _ in islice(seen, 2))
 
 
 def parse(window: Window) -> Event:
