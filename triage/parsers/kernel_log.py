@@ -45,7 +45,8 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SERVICE = re.compile(
-    rb"^(?:[\w./-]+:)?(?:[A-Z][a-z]{2} [ \d]\d|\d{4}-\S+T\S+) ?(?:[\d:]{8})? \S+ [\w./@-]+(?:\[\d+\])?: ", re.M
+    rb"^(?:[\w./-]+:)?(?:[A-Z][a-z]{2} [ \d]\d|\d{4}-\S{1,12}T\S{1,40}) ?(?:[\d:]{8})? \S+ [\w./@-]+(?:\[\d+\])?: ",
+    re.M,
 )
 _BLANK = re.compile(rb"^[ \t]*\r?$", re.M)
 

@@ -38,14 +38,15 @@ LIMIT = 64 << 20  # bytes read of one file; a machine of 16 GPUs prints 0.3 MB
 DEVICES = 20_000  # outputs of one GPU read from one file
 
 _FILE = re.compile(
-    rb"=+NVSMI LOG=+|<nvidia_smi_log>|\| NVIDIA-SMI +\d|NVIDIA-SMI has failed because|^NVIDIA-SMI version +:"
-    rb"|^Failed to initialize NVML: |^Unable to determine the device handle for [Gg]pu|^No devices were found\s*$"
-    rb"|^# ?gpu +(?:pid|pwr|sm|temp|gtemp|mclk|fb|sbecc|rxpci|pviol)\b|^[\s\x1b\[0-9m]*GPU0\s[^\n]{0,600}CPU Affinity"
-    rb"|^GPU \d+: [^\n]{3,100} \(UUID: GPU-[0-9a-f-]+\)\s*\n\s+Link \d+: ",
+    rb"=NVSMI LOG=|<nvidia_smi_log>|\| NVIDIA-SMI +\d|NVIDIA-SMI has failed because|^NVIDIA-SMI version +:"
+    rb"|^Failed to initialize NVML: |^Unable to determine the device handle for [Gg]pu"
+    rb"|^No devices were found[ \t\r]{0,40}$|^# ?gpu +(?:pid|pwr|sm|temp|gtemp|mclk|fb|sbecc|rxpci|pviol)\b"
+    rb"|^[ \t\x1b\[0-9m]{0,64}GPU0\s[^\n]{0,600}CPU Affinity"
+    rb"|^GPU \d+: [^\n]{3,100} \(UUID: GPU-[0-9a-f-]{1,60}\)[ \t\r]{0,40}\n[ \t]{1,40}Link \d+: ",
     re.MULTILINE,
 )
 _PIECE = re.compile(
-    rb"^ {4}(?:Clocks (?:Throttle|Event) Reasons|Remapped Rows|ECC Errors|Retired Pages)\s*$", re.MULTILINE
+    rb"^ {4}(?:Clocks (?:Throttle|Event) Reasons|Remapped Rows|ECC Errors|Retired Pages)[ \t\r]{0,40}$", re.MULTILINE
 )
 _XML_END = "</nvidia_smi_log>"
 SIGNS = (_FILE, _PIECE, _smi_tables.HEADER)

@@ -22,12 +22,12 @@ SOURCE = "torch_log"
 BEFORE, AFTER = 300, 160
 
 _OWN = re.compile(
-    rb"Traceback \(most recent call last\)|ProcessGroup[A-Z]\w+\.cpp:\d+|torch/distributed/|torch\.distributed"
+    rb"Traceback \(most recent call last\)|ProcessGroup[A-Z]\w{1,40}\.cpp:\d|torch/distributed/|torch\.distributed"
     rb"|\[rank\d+\]:|ChildFailedError|terminate called after throwing|Fatal Python error|Root Cause \(first observed"
     rb"|TCPStore\.cpp"
     rb"|Setting OMP_NUM_THREADS environment variable|torchrun|Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle|most recent)"
-    rb"|^\s*File \"[^\"\n]+\", line \d+, in |CUDA out of memory|\[[EWIF]\d* ?[\d:. ]*(?:socket|TCPStore)\.cpp:\d+\]"
-    rb"|c10(?:::|d)|CUDA error: |Assertion `[^\n]+` failed|^\w+(?:\.\w+)*Error: |DataLoader worker|torch\.\w+\.\w+"
+    rb"|^[ \t]{0,200}File \"[^\"\n]{1,1000}\", line \d+, in |CUDA out of memory"
+    rb"|\[[EWIF][\d:. ]{0,60}(?:socket|TCPStore)\.cpp:\d+\]|c10(?:::|d)|CUDA error: |Assertion `[^\n]{1,400}` failed|^[\w.]{1,200}Error: |DataLoader worker|torch\.\w+\.\w+"
     rb"|local_rank: \d+|exitcode: -?\d+|exitcode  : -?\d+",
     re.MULTILINE,
 )

@@ -1,0 +1,36 @@
+"""The child that loads pickles, as the pipeline uses it: what it may answer is plain data or a reason."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tests.fuzz.samples import of_parser
+from tests.fuzz.targets import Target
+from triage.bundle.workers import Bounds, Unpickler
+
+
+def targets() -> Iterator[Target]:
+    """The child alone; the parsers of dumps and snapshots use it as well."""
+    yield Target("unpickling", tuple(data for data in of_parser("flight_recorder") if data[:1] == b"\x80"), _run)
+
+
+@cache
+def _child() -> Unpickler:
+    child = Unpickler(Bounds(memory=1 << 30, cpu=5, wall=20, result=64 << 20))
+    atexit.register(child.close)
+    return child
+
+
+def unpickled(data: bytes) -> Any:
+    """The plain data of a pickle. Raises ValueError with the reason."""
+    return _child().load(data)
+
+
+def _run(data: bytes) -> None:
+    try:
+        unpickled(data)
+    except ValueError as error:
+        assert str(error).startswith("the pickle cannot be read: "), error
