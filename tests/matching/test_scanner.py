@@ -10,7 +10,7 @@ from tests.matching.building import signature
 from triage.errors import ContentError
 from triage.matching import scanner as module
 from triage.matching.engines import STORM, Hyperscan, Re2, best, sound
-from triage.matching.extract import fields
+from triage.matching.extract import compiled
 from triage.matching.loading import catalogue
 from triage.matching.scanner import STRIDE, Marker, Scanner
 
@@ -94,7 +94,7 @@ def test_look_around_goes_in_as_a_prefilter(engine: type) -> None:
 
 @pytest.mark.skipif(not sound(), reason="this build of hyperscan skips matches")
 def test_both_engines_agree_on_the_catalogue() -> None:
-    """All examples of both polarities, once in order and once among noise."""
+    """All examples of both polarities among noise."""
     signatures = [each for each in catalogue().values() if each.match]
     examples = [
         example.text for each in signatures for example in (*each.examples.matches, *each.examples.does_not_match)
@@ -103,15 +103,14 @@ def test_both_engines_agree_on_the_catalogue() -> None:
     noise = [f"step {number} loss 2.{number} rank {number % 8} GPU {number % 8} error 0" for number in range(500)]
     mixed = [line for example in examples for line in [chance.choice(noise), *example.splitlines()]]
     fast, slow = Scanner(signatures, (), Hyperscan), Scanner(signatures, (), Re2)
-    for lines in (mixed, chance.sample(mixed, len(mixed))):
-        data = "\n".join(lines).encode()
-        assert _confirmed(fast, data) == _confirmed(slow, data)
+    data = "\n".join(mixed).encode()
+    assert _confirmed(fast, data) == _confirmed(slow, data)
 
 
 def _confirmed(scan: Scanner, data: bytes) -> list[tuple[int, str]]:
     out = []
     for hit in scan.scan(data).hits:
         line, each = data[hit.start : hit.end].decode(), scan.signatures[hit.number]
-        if any(fields(each, line, body) is not None for body in (line, data.decode())):
+        if any(compiled(pattern.regex).search(line) for pattern in each.match):
             out.append((hit.start, each.id))
     return sorted(out)
