@@ -27,7 +27,8 @@ _OWN = re.compile(
     rb"|TCPStore\.cpp"
     rb"|Setting OMP_NUM_THREADS environment variable|torchrun|Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle|most recent)"
     rb"|^[ \t]{0,200}File \"[^\"\n]{1,1000}\", line \d+, in |CUDA out of memory"
-    rb"|\[[EWIF][\d:. ]{0,60}(?:socket|TCPStore)\.cpp:\d+\]|c10(?:::|d)|CUDA error: |Assertion `[^\n]{1,400}` failed|^[\w.]{1,200}Error: |DataLoader worker|torch\.\w+\.\w+"
+    rb"|\[[EWIF][\d:. ]{0,60}(?:socket|TCPStore)\.cpp:\d+\]|c10(?:::|d)|CUDA error: "
+    rb"|Assertion `[^\n]{1,400}` failed|^[\w.]{1,200}Error: |DataLoader worker|torch\.\w+\.\w+"
     rb"|local_rank: \d+|exitcode: -?\d+|exitcode  : -?\d+",
     re.MULTILINE,
 )

@@ -10,7 +10,7 @@ import msgspec
 import regex
 
 from tests.fuzz.samples import of_parser
-from tests.fuzz.surfaces.pickles import unpickled
+from tests.fuzz.surfaces.pickles import unpickled, unpickled_rows
 from tests.fuzz.targets import Target
 from triage.bundle.gathering import SAMPLE
 from triage.bundle.normalise import normalise
@@ -41,7 +41,8 @@ def _run(module: ModuleType, data: bytes) -> None:
 
 def run_facts(module: ModuleType, data: bytes) -> None:
     """Read a document. ValueError is how a parser says that it is none; everything else is a fault."""
-    document = Document(file=File(path="job/rank_3.log", size=len(data)), data=data, unpickle=unpickled)
+    file = File(path="job/rank_3.log", size=len(data))
+    document = Document(file=file, data=data, unpickle=unpickled, unpickle_rows=unpickled_rows)
     try:
         told = list(module.facts(document))
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.fuzz.samples import of_parser
 from tests.fuzz.targets import Target
 from triage.bundle.workers import Bounds, Unpickler
+from triage.model.bundle import Rows
 
 
 def targets() -> Iterator[Target]:
@@ -27,6 +28,11 @@ def _child() -> Unpickler:
 def unpickled(data: bytes) -> Any:
     """The plain data of a pickle. Raises ValueError with the reason."""
     return _child().load(data)
+
+
+def unpickled_rows(data: bytes, rows: Rows, kind: type) -> tuple[Any, list[Any]]:
+    """A part of a pickle. Raises ValueError with the reason."""
+    return _child().rows(data, rows, kind)
 
 
 def _run(data: bytes) -> None:
