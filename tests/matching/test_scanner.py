@@ -10,7 +10,7 @@ from tests.matching.building import signature
 from triage.errors import ContentError
 from triage.matching import scanner as module
 from triage.matching.engines import STORM, Hyperscan, Re2, best, sound
-from triage.matching.extract import compiled
+from triage.matching.extract import compiled, fields
 from triage.matching.loading import catalogue
 from triage.matching.scanner import STRIDE, Marker, Scanner
 
