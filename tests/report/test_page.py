@@ -108,7 +108,7 @@ def hostile_evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [
         "[rank0]: Traceback (most recent call last):",
         '[rank0]:   File "/src/train.py", line 3, in <module>',
-        f"[rank0]: RuntimeError: {HOSTILE}",
+        f"[rank0]: RuntimeError: {HOSTILE * (10_000_000 // len(HOSTILE))}",  # cited, and ten megabytes long
         "x " * 5_000_000,
     ]
     (folder / "rank0.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
