@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from triage.model.base import number
 from triage.model.event import Fact, Mark, Where
@@ -44,8 +44,17 @@ class Series:
         return {step: values[step] for step in late} if len(late) >= WARMUP else dict(values)
 
 
+_last: list[tuple[Incident, list[Series]]] = []  # several analyses ask about one incident, one after the other
+
+
 def series(incident: Incident) -> list[Series]:
     """All ranks with step times, by rank."""
+    if not _last or _last[0][0] is not incident:
+        _last[:] = [(incident, _series(incident))]
+    return [replace(one, phases=defaultdict(dict, one.phases)) for one in _last[0][1]]
+
+
+def _series(incident: Incident) -> list[Series]:
     found = _of_files(incident.facts)
     if len(found) < 2 and len(logged := _of_logs(incident)) > len(found):
         found = logged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from triage.matching.readings import Reader
 from triage.matching.windows import View, alone
 from triage.model.bundle import File
@@ -23,14 +25,16 @@ def of_last(view: View, reader: Reader, first: Stamp | None) -> Summary:
     if not data:
         return Summary(file=view.file.path, lines=0)
     start = data.rfind(b"\n", 0, len(data) - 1) + 1
-    events = _events(view, reader, start, before=_TRIED)[::-1]
+    events = _events(view, reader, start, before=_TRIED)
+    end = next(events, None)
+    timed = end if end is None or end.time else next((event for event in events if event.time), None)
     return Summary(
         file=view.file.path,
         lines=view.number(start),
-        last_line=events[0].where.line if events else None,
-        last_text=events[0].text if events else "",
+        last_line=end.where.line if end else None,
+        last_text=end.text if end else "",
         first=first,
-        last=next((event.time for event in events if event.time), None),
+        last=timed.time if timed else None,
     )
 
 
@@ -39,8 +43,11 @@ def unread(file: File) -> Summary:
     return Summary(file=file.path)
 
 
-def _events(view: View, reader: Reader, start: int, before: int = 0, after: int = 0) -> list[Event]:
-    """Events of the lines around an offset that are not blank, each read by itself."""
+def _events(view: View, reader: Reader, start: int, before: int = 0, after: int = 0) -> Iterator[Event]:
+    """Events of the lines around an offset that are not blank, each read by itself when it is asked for.
+
+    From the first on, or, when lines before the offset are wanted, from the last one back.
+    """
     window, source = view.window(start, before, after), reader.best_source(view.file.sources)
-    lines = zip(window.lines, window.numbers, strict=True)
-    return [reader.parsed(alone(view.file, text, number), source) for text, number in lines if text.strip()]
+    lines = list(zip(window.lines, window.numbers, strict=True))[:: -1 if before else 1]
+    return (reader.parsed(alone(view.file, text, number), source) for text, number in lines if text.strip())

@@ -36,6 +36,7 @@ _KNOWN = re.compile(
     rb"|^\s{0,8}\d{1,7}\.\d\d GB/s  \S+ \S+\s*$",
     re.MULTILINE,
 )
+SIGNS = (_CHECK, _KNOWN, re.compile(rb"# Avg bus bandwidth"))
 
 
 class Pair(NamedTuple):

@@ -54,14 +54,20 @@ MARKS = (
     ("env", _SETS + r"(?P<name>" + _NAMES + r"_[A-Z0-9_]{2,50})=(?P<value>[^\s;]{1,160})"),
 )
 SIGNS = (_OWN, _ERROR_JSON)
+ENDING = 8_192  # bytes that are looked at first
 
 
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when texts of torch, torchrun or Python errors stand in it."""
     if _ERROR_JSON.match(head) and (b"py_callstack" in head or b"extraInfo" in head):
         return 2
-    seen = chain(_OWN.finditer(tail), _OWN.finditer(head) if tail != head else ())  # what went wrong stands at the end
-    return sum(1 for _ in islice(seen, 2))
+    end = (
+        tail[tail.find(b"\n", len(tail) - ENDING) + 1 :] if len(tail) > ENDING else b""
+    )  # what went wrong stands there
+    for parts in ([end], [tail, head] if tail != head else [head]):
+        if (seen := sum(1 for _ in islice(chain.from_iterable(map(_OWN.finditer, parts)), 2))) > 1:
+            break
+    return seen
 
 
 def parse(window: Window) -> Event:
