@@ -79,15 +79,38 @@ def _at_the_ends(found: Table, end: Ends) -> Stall | None:
     if missing:
         return _blamed(found, end, "rank-dead", missing)
     if end.locked:
-        return _blamed(found, end, "order-inversion", _against(found, end.locked))
+        at_fault = _against(found, end.locked)
+        return _blamed(found, end, "order-inversion", at_fault) or _all_locked(found, end)
     return _transport(found, end) if not end.silent else None
 
 
 def _against(found: Table, locked: frozenset[int]) -> frozenset[int]:
-    """Of ranks that wait for each other the fewer, when most are in one group and some went to another first."""
-    at = {rank: found.waiting(rank)[0][0].name for rank in locked}
+    """Of ranks that wait for each other the fewer, when most are in one group and some went to another first.
+
+    Of transfers: when most send first, or receive first, and some do not. All alike are at fault together.
+    """
+    at = {rank: _first(found, rank) for rank in locked}
     most, count = Counter(at.values()).most_common(1)[0]
-    return frozenset(rank for rank in locked if at[rank] != most) if 2 * count > len(locked) else locked
+    return (
+        frozenset(rank for rank in locked if at[rank] != most) if len(locked) < 2 * count < 2 * len(locked) else locked
+    )
+
+
+def _first(found: Table, rank: int) -> tuple[str, str]:
+    """The group in which a rank waits, and of a transfer its direction."""
+    group, seat = found.waiting(rank)[0]
+    return group.name, "" if seat.peer is None else "send" if "send" in (seat.op or "") else "recv"
+
+
+def _all_locked(found: Table, end: Ends) -> Stall:
+    """A cycle of so many that it is the program's, not a rank's."""
+    shown = sorted(end.locked)[:SHOWN]
+    group, seat = found.waiting(shown[0])[0]
+    return Stall(
+        kind="order-inversion", op=seat.op, seq=seat.seq, group=group.title, frame=seat.frame, waiting=len(end.locked),
+        summary=f"{len(end.locked)} ranks wait for each other in a circle, as rank {shown[0]} in {seat.op}",
+        evidence=tuple((_own_place(found, rank), "") for rank in shown),
+    )  # fmt: skip
 
 
 def _few(silent: frozenset[int], found: Table) -> bool:

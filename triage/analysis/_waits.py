@@ -17,13 +17,18 @@ CLOCKS = 0.002  # seconds that clocks of nodes may differ, in times that dumps g
 
 @dataclass(frozen=True)
 class Wait:
-    """`waiter` waits in `group` at `seq` for `awaited`. issued: that one issued it too, behind another."""
+    """`waiter` waits in `group` at `seq` for `awaited`. issued: that one issued it too, behind another.
+
+    proven: what is waited for was not issued, or stands behind another on the same pair; of a transfer only counts of
+    whole dumps show that.
+    """
 
     waiter: int
     awaited: int
     group: str
     seq: int | None
     issued: bool
+    proven: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,18 @@ def _of_peer(table: Table, group: Group, seat: Seat) -> list[Wait]:
     meets = bool(at) and at[0][0] is group and at[0][1].peer == seat.rank and _counterparts(at[0][1], seat)
     if meets and not _passed(group, seat, at[0][1]):
         return []
-    return [Wait(seat.rank, other, group.name, seat.seq, issued=bool(at))]
+    return [Wait(seat.rank, other, group.name, seat.seq, issued=bool(at), proven=_unmet(group, peer, seat, at))]
+
+
+def _unmet(group: Group, peer: Seat | None, seat: Seat, at: list[tuple[Group, Seat]]) -> bool:
+    """Has the peer not issued the other half, or only behind something older between the two? Unknown is no."""
+    if peer is None or seat.peer not in seat.transfers or not peer.transfers:
+        return False
+    send = "send" in (seat.op or "")
+    number = seat.transfers[seat.peer][1 if send else 3] + 1  # the oldest that is not done
+    issued, done = peer.transfers.get(seat.rank, [0, 0, 0, 0])[2 if send else 0 :][:2]
+    behind = done < number and bool(at) and at[0][0] is group and at[0][1].peer == seat.rank
+    return issued < number or behind
 
 
 def _passed(group: Group, peer: Seat | None, seat: Seat) -> bool:
@@ -133,7 +149,7 @@ def ends(table: Table) -> Ends:
     died = {rank for rank in busy - leaving if _died(table, rank)}
     locked: set[int] = set()
     for cycle in _cycles(edges):
-        if all(table.waiting(rank)[0][1].peer is None for rank in cycle):
+        if all(wait.proven for wait in edges if wait.waiter in cycle):
             locked |= cycle
         else:
             died |= _left_behind(table, cycle)
