@@ -77,3 +77,34 @@ def test_a_template_that_is_wrong_says_where(tmp_path: Path) -> None:
     own.write_text("fine\n{{ post.nothing }}\n")
     with pytest.raises(ContentError, match=r"own\.md\.j2:2: "):
         run("--template", str(own))
+
+
+@pytest.mark.parametrize("form", ["html", "md", "json"])
+def test_nothing_to_report_on_is_said(form: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    done = CliRunner().invoke(cli, ["report", str(tmp_path), "--format", form], catch_exceptions=False)
+    assert done.exit_code == 0 and "Inconclusive" in done.stdout
+    assert "None found" in done.stdout or form == "json"
+
+
+def test_a_healthy_job_cost_nothing() -> None:
+    healthy = str(Path(EVIDENCE).parents[1] / "healthy-job/evidence")
+    done = CliRunner().invoke(cli, ["report", healthy, "--format", "json"], catch_exceptions=False)
+    told = json.loads(done.stdout)
+    assert (told["verdict"], told["postmortem"]["impact"]["gpu_hours"]) == ("healthy", 0.0)
+    assert told["postmortem"]["actions"] == []
+    page = CliRunner().invoke(cli, ["report", healthy, "--format", "html"], catch_exceptions=False).stdout
+    assert 'class="verdict healthy"' in page and "At fault" not in page
+
+
+def test_a_thousand_ranks_are_one_small_page(tmp_path: Path) -> None:
+    for rank in range(1024):
+        slow = 400.0 if rank == 700 else 100.0
+        parts = {"rank": rank, "step_ms": 420.0, "fwd_ms": slow, "bwd_ms": 500.0 - slow, "comm_ms": 10.0}
+        rows = [json.dumps({"step": step, "ts": 1.8e9 + step, **parts}) for step in range(24)]
+        head = json.dumps({"schema": "triage.steps/1", "host": f"node{rank // 8:03d}", "world_size": 1024})
+        (tmp_path / f"steps.rank{rank}.jsonl").write_text("\n".join([head, *rows]) + "\n")
+    done = CliRunner().invoke(cli, ["report", str(tmp_path), "--format", "html"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "rank 700" in done.stdout and 'id="heat"' in done.stdout
+    assert len(done.stdout.encode()) < 2_000_000

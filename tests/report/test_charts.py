@@ -156,6 +156,14 @@ def test_a_map_that_is_none_draws_nothing_wrong(told: object) -> None:
     assert found is None or "nan" not in blocks.svg(found, STATES, "x")
 
 
+def test_only_the_fullest_devices_have_a_map() -> None:
+    facts = []
+    for gpu in range(9):
+        facts += [fact("snapshot.reserved", gpu + 1, "s", gpu=gpu), fact("snapshot.map", ["1 5 a5"], "s", gpu=gpu)]
+    found = memory.collect(incident([], facts=facts))
+    assert [(each.gpu, each.map is not None) for each in found][3:5] == [("GPU 5", True), ("GPU 4", False)]
+
+
 def test_the_node_at_fault_comes_first() -> None:
     rows = [signal(signature(), event(line=1, rank=3, node="node01"))]
     marks = [step(1, event("b.log", 1, rank=9, node="node00"))]

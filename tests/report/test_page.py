@@ -12,11 +12,16 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from report.building import pictures, report, row
+from report.test_charts import mapped
 
+from triage.model.event import Where
+from triage.model.pictures import Memory
 from triage.model.report import Report
 from triage.pipeline import illustrate
+from triage.report.charts.memory import MAPS
 from triage.report.documents import document
 from triage.report.language import words
 
@@ -89,6 +94,18 @@ def test_evidence_is_text() -> None:
 def test_a_page_for_a_thousand_ranks_is_small() -> None:
     rows = [row(float(at), "NCCL WARN " + "x" * 300, "symptom", at + 1, node=f"node{at:03d}") for at in range(200)]
     assert len(made(report(ranks=1024, timeline=rows), 1024, 512).encode()) < 2_000_000
+
+
+def test_full_maps_of_memory_beside_a_thousand_ranks_are_small() -> None:
+    runs = ",".join(f"{'ai'[at % 2]}{1 << 20}@{at % 24}" for at in range(133))
+    holders = [f"{1 << 30} 9 /a/long/path/to/a/module/of/the/training/code/layer_{at}.py:7 forward" for at in range(24)]
+    full = mapped(*[f"{at:x} {133 << 20} {runs}" for at in range(192)], map_holders=holders)
+    one = Memory(
+        gpu="GPU 0", where=Where(file="s"), reserved=1 << 36, allocated=1, cached_free=1, split_waste=1, rounding=0,
+        map=full,
+    )  # fmt: skip
+    drawn = msgspec.structs.replace(pictures(1024, 512), memory=(one,) * MAPS)
+    assert len(document(report(ranks=1024), drawn, "html").encode()) < 2_000_000
 
 
 def test_it_reads_without_script() -> None:

@@ -12,6 +12,7 @@ from triage.report.charts._svg import picture, rect, text
 from triage.report.charts.blocks import gib, holders
 
 DEVICES = 16
+MAPS = 4  # a full map takes a quarter of a megabyte
 
 
 def collect(incident: Incident) -> tuple[Memory, ...]:
@@ -21,18 +22,20 @@ def collect(incident: Incident) -> tuple[Memory, ...]:
         if fact.name.startswith("snapshot.") and "gpu" in fact.entity:
             key = (fact.where.file, fact.entity.get("rank"), fact.entity["gpu"])
             devices[key][fact.name.removeprefix("snapshot.")] = fact
-    rows = [_device(key, facts) for key, facts in devices.items() if _number(facts.get("reserved"))]
-    return tuple(sorted(rows, key=lambda row: -row.reserved)[:DEVICES])
+    fullest = sorted(devices.items(), key=lambda item: -(_number(item[1].get("reserved")) or 0))[:DEVICES]
+    rows = [(key, facts) for key, facts in fullest if _number(facts.get("reserved"))]
+    return tuple(_device(key, facts, at < MAPS) for at, (key, facts) in enumerate(rows))
 
 
-def _device(key: tuple[str, object, object], facts: dict[str, Fact]) -> Memory:
+def _device(key: tuple[str, object, object], facts: dict[str, Fact], mapped: bool) -> Memory:
     _, rank, gpu = key
     names = ("reserved", "allocated", "cached_free", "split_waste", "rounding")
     sizes = {name: _number(facts.get(name)) or 0 for name in names}
     return Memory(
         gpu=f"GPU {gpu}" + (f", rank {rank}" if rank is not None else ""), where=facts["reserved"].where,
         largest_free=_number(facts.get("largest_free")), asked=_number(facts.get("oom_requested")),
-        holders=holders(facts.get("top_holders")), map=blocks.collect(facts), **sizes,
+        holders=holders(facts.get("top_holders")), map=blocks.collect(facts) if mapped else None,
+        **sizes,
     )  # fmt: skip
 
 
