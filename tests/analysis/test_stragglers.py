@@ -166,11 +166,20 @@ def test_a_larger_batch_takes_longer() -> None:
     [
         ("Epoch: [0][{0:4d}/5004]\tTime 12.361 ( 12.358)\tData 11.901 ( 11.880)\tLoss 6.9", 0.9628),
         ("iter: {0}  total_loss: 3.185  time: 0.5786  data_time: 0.0209  lr: 0.0065", 0.0361),
+        ("Test: [{0}/124] Data 75.717 (96.748) Batch 76.307 (104.039).", 0.9923),
     ],
 )
 def test_one_log_that_tells_the_time_of_input(form: str, share: float) -> None:
     marks = [step(number, form.format(number)) for number in (0, 10, 20, 30)]
     assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == [share]
+
+
+def test_waits_that_come_in_bursts_count_as_part_of_all_the_time() -> None:
+    usual, burst = "Time 0.200 (1.0)\tData 0.002 (1.0)", "Time 9.800 (1.0)\tData 9.600 (1.0)"
+    marks = [step(at, burst if at % 4 == 0 else usual) for at in range(1, 17)]
+    assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == [pytest.approx(0.92, abs=0.01)]
+    once = [step(at, burst if at == 4 else usual) for at in range(1, 17)]
+    assert named(list(steps.derive(incident(marks=once))), "steps.data_share") == [pytest.approx(0.01)]
 
 
 def test_two_lines_are_no_share() -> None:

@@ -36,6 +36,8 @@ CASES = [
 PLAIN = [
     "RuntimeError: CUDA error",
     "KeyError: 3",
+    "sqlite3.OperationalError: table steps has 11 columns but 7 values were supplied",
+    "urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='hub', port=443)",
     "E0305 10:00:00.1 1 x.py:3] foo",
     "epoch1: 3",
     "gpu1: 35 C",

@@ -48,6 +48,19 @@ def test_an_entry_of_the_failure_table_names_its_rank() -> None:
     assert "exitcode  : 1 (pid: 4021)" in cause.body and "-9" not in cause.body
 
 
+def test_the_last_entry_quoted_without_its_rules_names_its_rank() -> None:
+    lines = [
+        "",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-08-13_08:21:19",
+        "  host      : node017",
+    ]
+    lines += ["  rank      : 6 (local_rank: 6)", "  exitcode  : -6 (pid: 4021)", "", "[2026-08-13 08:25:00] next run"]
+    body = event_at(torch_log, lines, "Root Cause").body
+    assert "rank      : 6" in body and "(pid: 4021)" in body and "next run" not in body
+
+
 def test_a_watchdog_message_takes_its_frames_along() -> None:
     lines = lines_of("torch_log", "watchdog.log")
     first = event_at(torch_log, lines, "Watchdog caught")

@@ -28,9 +28,14 @@ CERTAIN = 3.3  # standard deviations of the rank sum: one in a thousand
 FEW, FEW_SHIFT, FEW_SPREAD = 5, 1.04, 0.015  # short excerpts: every value after is above every one before
 
 FEWEST = 3  # step lines that tell both times
-_TIMES = re.compile(
-    r"\b[Tt]ime:?\s{1,6}(?P<whole>\d{1,7}\.\d{1,6})(?![^\n]{0,40}\btime:)[^\n]{0,120}?"
-    r"\b(?:data_time|[Dd]ata(?: time)?):?\s{1,6}(?P<data>\d{1,7}\.\d{1,6})"
+_WHOLE, _DATA = r"(?P<whole>\d{1,7}\.\d{1,6})", r"(?P<data>\d{1,7}\.\d{1,6})"
+_INPUT = r"\b(?:data_time|[Dd]ata(?: time)?):?\s{1,6}"
+_TIMES = (
+    re.compile(rf"\b[Tt]ime:?\s{{1,6}}{_WHOLE}(?![^\n]{{0,40}}\btime:)[^\n]{{0,120}}?{_INPUT}{_DATA}"),
+    re.compile(
+        rf"{_INPUT}{_DATA}(?: \([\d.]{{1,14}}\))?,?\s{{1,6}}"
+        rf"(?:[Bb]atch|[Ii]ter|[Tt]otal)(?:[ _]time)?:?\s{{1,6}}{_WHOLE}"
+    ),
 )
 
 _BATCH = re.compile(r"global batch size\s*:\s*(\d{1,9})")  # it is ramped up early in large runs
@@ -134,18 +139,26 @@ def _deviation(before: list[float], after: list[float]) -> float:
 
 def _logged_share(incident: Incident) -> Iterator[Fact]:
     """Of one log whose step lines give the time of the step and, within it, that of the input."""
-    told: dict[str, list[tuple[float, Where, str]]] = defaultdict(list)
+    told: dict[str, list[tuple[float, float, Where, str]]] = defaultdict(list)
     for mark in incident.marks:
-        found = _TIMES.search(mark.event.text) if mark.kind == "step" and mark.fields.get("step") else None
+        text = mark.event.text if mark.kind == "step" and mark.fields.get("step") else ""
+        found = next((match for form in _TIMES if (match := form.search(text))), None)
         if found is not None and 0 < float(found["data"]) <= float(found["whole"]):
-            share = float(found["data"]) / float(found["whole"])
-            told[mark.event.where.file].append((share, mark.event.where, mark.event.text))
-    for _, shares in sorted(told.items()):
-        if len(shares) >= FEWEST:
-            value = statistics.median(share for share, _, _ in shares)
-            where, text = shares[-1][1:]
-            yield Fact(name="steps.data_share", value=round(value, 4), where=where, text=text, evidence=(where,))
+            told[mark.event.where.file].append((float(found["data"]), float(found["whole"]), mark.event.where, text))
+    for _, times in sorted(told.items()):
+        if len(times) >= FEWEST:
+            value = _part(times)
+            where, text = max(times, key=lambda one: one[0])[2:]
+            yield _fact("steps.data_share", round(value, 4), where, text)
             return
+
+
+def _part(times: list[tuple[float, float, Where, str]]) -> float:
+    """Of all the time, when waits come in bursts (each worker brings a batch at once); else that of the usual step."""
+    usual = statistics.median(data / whole for data, whole, _, _ in times)
+    waits = [data for data, whole, _, _ in times if data >= whole / 2]
+    bursts = math.fsum(data for data, _, _, _ in times) / math.fsum(whole for _, whole, _, _ in times)
+    return max(usual, bursts) if len(waits) >= FEWEST else usual
 
 
 def _shares(incident: Incident, ranks: list[Series]) -> Iterator[Fact]:

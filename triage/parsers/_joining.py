@@ -45,6 +45,8 @@ _THREAD = re.compile(
     r"\s*Thread (?:0x)?[0-9a-fA-F]+ ?[\w ]*\((?:active|idle|most recent call first)[^)\n]*\)|Current thread 0x"
 )
 _ENTRY = re.compile(r"\s{0,4}\[\d+\]:\s*$")
+_VERDICT = re.compile(r"\s{0,4}Root Cause(?: \(first observed failure\))?:\s*$")
+_ROW = re.compile(r"\s{1,8}\w{1,12}\s{0,8}: ")
 _RECORD = re.compile(
     r"\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b\]?[:| ]|[\w.-]+:\d+:\d+ \[-?\d+\] |NCCL version|terminate called"
     r"|Fatal Python error|srun: |slurmstepd: |wandb: |\s*\d{1,3}%\||Epoch[ :]|Killed|Aborted|/[\w./-]+: line \d+:"
@@ -126,6 +128,8 @@ def _joiner(text: str) -> _Joiner | None:
         return _crash
     if _THREAD.match(text):
         return _thread
+    if _VERDICT.match(text):
+        return _excerpt
     return _table if _RULE.match(text) else None
 
 
@@ -241,6 +245,16 @@ def _table(lines: Lines, start: int) -> list[tuple[int, str]]:
         if len(whole) > 3 and _RULE.match(text) and text.strip()[0] == whole[0][1].strip()[0]:
             return _section(whole, lines.window.hit)
     return _section(whole, lines.window.hit) if len(whole) > 3 else []
+
+
+def _excerpt(lines: Lines, start: int) -> list[tuple[int, str]]:
+    """The last entry of that table without the rules around it, as it is often quoted."""
+    out: list[tuple[int, str]] = []
+    for index, text in lines.onward(start):
+        if out and not (_ENTRY.match(text) or _ROW.match(text)):
+            break
+        out.append((index, text))
+    return out
 
 
 def _section(whole: list[tuple[int, str]], hit: int) -> list[tuple[int, str]]:

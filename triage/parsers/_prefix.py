@@ -43,6 +43,7 @@ _NO_HOST = (
     r"(?!(?:rank|gpu|cuda|cpu|step|epoch|iter|stage|layer|loss|top|acc|fold|line|python|torch|https?|mlx|eth|ib|nvme|sd|xid"
     r"|test|train|val|exp|seed|param|device|block|pass|phase|shard|bucket|group|level|attempt|frame|chunk|batch|sample|expert"
     r"|head|Exit|Error|Signal|Exception|Channel|v)[-_.]?\d)"
+    r"(?![\w.]{1,120}(?:Error|Exception|Warning|Interrupt|Exit): )"  # `sqlite3.OperationalError: `
 )
 _CONTAINERS = (
     r"(?:pytorch|tensorflow|main|worker|master|launcher|trainer|training|train|head|node|torch|app|mpi|job|container"
