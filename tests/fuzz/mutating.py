@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-LARGEST = 16 << 10  # bytes of an input; a few become LARGE
+LARGEST = 8 << 10  # bytes of an input; a few become LARGE
 LARGE = 1 << 20
 _NUMBER = re.compile(rb"\d+(?:\.\d+)?")
 _NUMBERS = (

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import sqlite3
 import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.fuzz.targets import FIXTURES, sampled
+from tests.fuzz.targets import FIXTURES, SAMPLE, sampled
 from triage.matching.loading import catalogue
 
+_TEXT = 60  # bytes: shorter texts in tests are names and parts of lines
 _LINES = 40  # examples of signatures in one sample
 
 
 @cache
 def of_parser(source: str) -> tuple[bytes, ...]:
-    """Samples of a source: its fixtures, its quiet logs, the examples of its signatures; an empty one without these."""
-    found = sampled(FIXTURES / "parsers" / source, FIXTURES / "quiet" / source) + examples(source)
+    """Samples of a source: fixtures, quiet logs, examples of signatures, texts of its tests; an empty one without."""
+    found = sampled(FIXTURES / "parsers" / source, FIXTURES / "quiet" / source) + examples(source) + tested(source)
     return (found + ((export(),) if source == "nsys" else ())) or (b"",)
 
 
@@ -31,6 +33,16 @@ def examples(source: str) -> tuple[bytes, ...]:
         if example.text
     ]
     return tuple("\n".join(lines[at : at + _LINES]).encode() for at in range(0, len(lines), _LINES))
+
+
+def tested(source: str) -> tuple[bytes, ...]:
+    """The longer texts in the tests of a parser: what it reads, mostly."""
+    path = FIXTURES.parent / "tests" / "parsers" / f"test_{source}.py"
+    if not path.exists():
+        return ()
+    values = (node.value for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant))
+    texts = (value if isinstance(value, bytes) else str(value).encode() for value in values)
+    return tuple(text[:SAMPLE] for text in sorted(set(texts)) if len(text) > _TEXT)
 
 
 @cache

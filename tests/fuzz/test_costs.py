@@ -13,22 +13,22 @@ from tests.fuzz.surfaces.parsers import run_facts
 from triage.matching.lint_regex import slowness
 from triage.parsers import parser, parsers
 
-SECONDS = 0.5  # of processor time; what is linear takes less than a tenth of it for these sizes
-HEAD = 32 << 10
-DOCUMENT = 64 << 10
+SECONDS = 0.3  # of processor time; what is linear takes less than a tenth of it for these sizes
+HEAD = 24 << 10
+DOCUMENT = 24 << 10
 
 
 @pytest.mark.parametrize("source", parsers())
 def test_recognition_is_linear(source: str) -> None:
     module = parser(source)
-    for data in pumped(of_parser(source), HEAD, 4):
+    for data in pumped(of_parser(source), HEAD, 2):
         assert _seconds(module, "recognises", data) < SECONDS, data[:100]
 
 
 @pytest.mark.parametrize("source", [name for name, module in parsers().items() if hasattr(module, "facts")])
 def test_documents_are_linear(source: str) -> None:
     module = parser(source)
-    for data in pumped(of_parser(source), DOCUMENT, 3):
+    for data in pumped(of_parser(source), DOCUMENT, 2):
         assert _seconds(module, "facts", data) < SECONDS, data[:100]
 
 

@@ -189,7 +189,9 @@ class Kernels:
         share, lengths = np.asarray(self.occupancies), np.asarray(self.lengths)
         told = ~np.isnan(share)
         weight = exact_sum(lengths[told])
-        return round(exact_sum(lengths[told] * share[told]) / weight, 1) if weight > 0 else None
+        with np.errstate(over="ignore"):  # a share of a billion is no share: it is unknown, and no warning
+            whole = exact_sum(lengths[told] * share[told])
+        return round(whole / weight, 1) if weight > 0 and math.isfinite(whole) else None
 
 
 def _median(numbers: array[float]) -> float:

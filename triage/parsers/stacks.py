@@ -100,7 +100,8 @@ def _of_json(data: bytes) -> Iterator[Dump]:
         dump.child = dump.child or parent in found
         frames = [(_json_frame(each), 0) for each in listing(entry.get("frames"))[:DEPTH]]
         dump.threads.append((entry.get("thread_name") == "MainThread", frames))
-    yield from found.values()
+    for dump in found.values():
+        yield from _finished(dump)
 
 
 def _json_frame(value: object) -> str:

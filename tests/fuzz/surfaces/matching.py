@@ -21,8 +21,8 @@ from triage.report.render import json, md, text
 def targets() -> Iterator[Target]:
     """Fields of each signature, and whole reports."""
     samples = tuple(sample for source in parsers() for sample in examples(source))
-    yield Target("fields", samples, _fields, share=0.1)
-    yield Target("explain", samples, _explained, share=0.003)
+    yield Target("fields", samples, _fields, share=0.03)
+    yield Target("explain", samples, _explained, share=0.002)
 
 
 def _fields(data: bytes) -> None:

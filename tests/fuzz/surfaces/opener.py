@@ -46,7 +46,7 @@ MANIFEST = {
 
 def targets() -> Iterator[Target]:
     """Archives of every kind, and the manifest alone."""
-    yield Target("opener", _archives(), _opened, share=0.2)
+    yield Target("opener", _archives(), _opened, share=0.1)
     yield Target("manifest", (json.dumps(MANIFEST).encode(),), _described)
 
 

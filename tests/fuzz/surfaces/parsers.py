@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from types import ModuleType
@@ -49,6 +50,7 @@ def run_facts(module: ModuleType, data: bytes) -> None:
         assert not isinstance(error, UnicodeError), "a bare UnicodeError is no reason that a user understands"
         return
     assert len(told) < FACTS, len(told)
+    assert not [fact for fact in told if isinstance(fact.value, float) and not math.isfinite(fact.value)]
     msgspec.json.encode(told)  # a lone surrogate, for one, cannot be written to a report
 
 

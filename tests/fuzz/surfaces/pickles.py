@@ -15,7 +15,8 @@ from triage.model.bundle import Rows
 
 def targets() -> Iterator[Target]:
     """The child alone; the parsers of dumps and snapshots use it as well."""
-    yield Target("unpickling", tuple(data for data in of_parser("flight_recorder") if data[:1] == b"\x80"), _run)
+    pickles = tuple(data for data in of_parser("flight_recorder") if data[:1] == b"\x80")
+    yield Target("unpickling", pickles, _run, share=0.5)
 
 
 @cache
