@@ -337,6 +337,30 @@ def test_what_is_cited_stands_at_the_line() -> None:
         assert fact.where.line is None or fact.text.startswith("line of ")
 
 
+def at_several_times(missing_later: int | None = None) -> list[Fact]:
+    """Dumps while the job still ran, and again after rank 3 stopped; the later ones are read first."""
+    job = Job(2, 1, 2).write()
+    found = []
+    for folder, at in (("a", 14), ("b", 9)):
+        states = run(job, [Fault(3, "host", at), Fault(0, "host", at + 2)] if at == 9 else [Fault(3, "host", at)])
+        for rank in job.programs:
+            if folder == "b" or rank != missing_later:
+                data = pickle.dumps(dump(job, states, rank), protocol=2)
+                found += facts("flight_recorder", data, f"{folder}/fr_rank{rank}")
+    return list(hangs.derive(incident(found)))
+
+
+def test_of_several_dumps_the_last_counts() -> None:
+    derived = at_several_times()
+    assert culprits(derived) == {3: "never-arrived"}
+    assert {fact.where.file[0] for fact in derived} == {"a"}
+
+
+def test_who_left_only_an_older_dump_is_not_behind() -> None:
+    """The others went on since then: where that rank stands now is not known."""
+    assert 1 not in culprits(at_several_times(missing_later=1))
+
+
 def test_of_ranks_locked_by_order_the_fewer_went_against_it() -> None:
     """Three ranks wait in the first group, one in the second: it took them in the other order."""
     dumps = {}

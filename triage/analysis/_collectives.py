@@ -88,18 +88,46 @@ class Table:
 
 
 def table(incident: Incident) -> Table:
-    """The groups of the flight recorder dumps."""
+    """The groups of the flight recorder dumps; of a rank that dumped several times the last dump."""
     values: dict[tuple[int, str], dict[str, Fact]] = defaultdict(dict)
     dumped: set[int] = set()
     unreadable: set[int] = set()
+    last, stale = _last_dumps(incident)
     for fact in incident.facts:
         rank = fact.entity.get("rank")
         if not fact.name.startswith("fr.") or not isinstance(rank, int) or not 0 <= rank < MAX_RANK:
+            continue
+        if last.get(rank, fact.where.file) != fact.where.file:
+            continue
+        if rank in stale:  # what it did since is not known
+            unreadable.add(rank)
             continue
         (unreadable if fact.name == "fr.unreadable" else dumped).add(rank)
         if "group" in fact.entity:
             values[rank, str(fact.entity["group"])][fact.name.removeprefix("fr.")] = fact
     return Table(_grouped(values), dumped, unreadable - dumped)
+
+
+def _last_dumps(incident: Incident) -> tuple[dict[int, str], set[int]]:
+    """By rank the file of its last dump (of its last attempt the one that counts furthest), and who left an older only.
+
+    A rank has an older one only when all others that dumped as often as most went on since theirs of that time.
+    """
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for fact in incident.facts:
+        rank = fact.entity.get("rank")
+        if fact.name in ("fr.enqueued", "fr.completed") and isinstance(rank, int) and isinstance(fact.value, int):
+            counts[rank][fact.where.file] = counts[rank].get(fact.where.file, 0) + max(unwrapped(fact.value), 0)
+    several = {rank for rank, files in counts.items() if len(files) > 1}
+    if not several:
+        return {}, set()
+    attempts = {file.path: file.attempt or 0 for file in incident.files}
+    last = {
+        rank: max(sorted(files), key=lambda file: (attempts.get(file, 0), files[file]))
+        for rank, files in counts.items()
+    }
+    went_on = all(len(set(counts[rank].values())) > 1 for rank in several)
+    return last, set(counts) - several if went_on else set()
 
 
 def _grouped(values: dict[tuple[int, str], dict[str, Fact]]) -> list[Group]:
