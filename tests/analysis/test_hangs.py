@@ -338,10 +338,10 @@ def test_what_is_cited_stands_at_the_line() -> None:
 
 
 def at_several_times(missing_later: int | None = None) -> list[Fact]:
-    """Dumps while the job still ran, and again after rank 3 stopped; the later ones are read first."""
+    """Dumps while the job still ran, and again after rank 3 stopped; the later ones are read first, or last."""
     job = Job(2, 1, 2).write()
     found = []
-    for folder, at in (("a", 14), ("b", 9)):
+    for folder, at in sorted({"a": 14, "b": 9}.items(), reverse=missing_later is not None):
         states = run(job, [Fault(3, "host", at), Fault(0, "host", at + 2)] if at == 9 else [Fault(3, "host", at)])
         for rank in job.programs:
             if folder == "b" or rank != missing_later:
