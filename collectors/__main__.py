@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import zipfile
 
 import _manifest
 import _redaction
+import _reduction
 import _runner
 
 BYTES = 512 << 20  # that one node sends
@@ -58,9 +60,9 @@ def load(request, faults):
 class Sender(object):
     """Redacts what collectors left and sends it with its ledger row."""
 
-    def __init__(self, stream, redactor, node, base, ends, limit):
+    def __init__(self, stream, redactor, node, base, ends, request):
         self.stream, self.redactor, self.node, self.base = stream, redactor, node, base
-        self.ends, self.limit = ends, limit
+        self.ends, self.limit, self.reducer = ends, request.get("bytes", BYTES), request.get("reducer")
 
     def send(self, module, job):
         """Files and row of one collector."""
@@ -71,7 +73,7 @@ class Sender(object):
             self.stream.add_json("_ledger/%s.json" % module.NAME, {"row": row, "files": []})
             return
         notes = job.notes()
-        files = self._files(job, notes)
+        files = self._files(job, notes, getattr(module, "LINES", False))
         row = self._row(module, job, notes, files)
         self.stream.add_json("_ledger/%s.json" % module.NAME, {"row": row, "files": files})
 
@@ -96,25 +98,27 @@ class Sender(object):
             not_there=steps("absent") if size else [],
         )  # fmt: skip
 
-    def _files(self, job, notes):
+    def _files(self, job, notes, lines):
         known = {note["step"]: note["known"] for note in notes if "known" in note}
         found = []
         for folder, _, entries in sorted(os.walk(job.folder)):
             for entry in sorted(entries):
                 path = os.path.join(folder, entry)
                 name = os.path.relpath(path, job.folder)
-                one = self._file(module_path(job, name), path, dict(known.get(name, {})))
+                one = self._file(module_path(job, name), path, dict(known.get(name, {})), lines)
                 if one:
                     found.append(one)
         shutil.rmtree(job.folder, ignore_errors=True)
         return found
 
-    def _file(self, name, path, known):
+    def _file(self, name, path, known, lines):
         clean = os.path.join(self.base, "clean")
         with open(path, "rb") as source, open(clean, "wb+") as target:
             packed = source.read(2) == b"\x1f\x8b"
             source.seek(0)
-            known.update(self._redact(source, target, packed))
+            known.update(self._redact(source, target, packed, "reduced" in known))
+            if packed and lines:
+                known.update(self._reduced(target))
             size = target.tell()
             target.seek(0)
             if packed and name.endswith(".gz"):
@@ -124,11 +128,24 @@ class Sender(object):
         os.unlink(path)
         return dict(known, path=name, bytes=size, sha256=digest) if size else None
 
-    def _redact(self, source, target, packed):
+    def _reduced(self, target):
+        """A log that was compressed on the node, reduced in place; what is known of it then."""
+        lessened = io.BytesIO()
+        found = self.reducer.reduce(target, target.tell(), lessened) if self.reducer else None
+        if found:
+            target.seek(0)
+            target.truncate()
+            target.write(lessened.getvalue())
+        target.seek(0, os.SEEK_END)
+        return found or {}
+
+    def _redact(self, source, target, packed, reduced):
         """Redact into `target`; what the time or the node's share does not allow is cut at the front."""
         left = min(max(1 << 18, int((self.ends - time.time()) * RATE)), self.limit - self.stream.sent)
         if packed:
             return self._inflated(source, target, left)
+        if reduced:
+            return _reduction.redact(source, target, self.redactor, left)
         size = os.fstat(source.fileno()).st_size
         if size > left:
             source.seek(size - max(left, 0))
@@ -184,6 +201,9 @@ def main(arguments):
     stream = _manifest.Stream(_manifest.Base64Lines(sink) if "--base64" in arguments else sink)
     key = bytes(bytearray.fromhex(request.get("key") or "00" * 32))
     spec = json.loads(content("redaction.json").decode("utf-8"))
+    if request.get("reduce"):
+        rules = _reduction.Rules(json.loads(content("reduction.json").decode("utf-8")), spec)
+        request["reducer"] = _reduction.Reducer(rules, request["reduce"])
     base = _manifest.workspace()
     try:
         collect(
@@ -211,7 +231,7 @@ def collect(request, node, stream, redactor, base, started):
     stream.add_json("_ledger/_begin.json", dict(clock, node=node, hostname=os.uname()[1], planned=planned))
     for name, fault in faults:
         stream.add_json("_ledger/%s.json" % name, {"row": _manifest.row(name, node, failed=[fault]), "files": []})
-    sender = Sender(stream, redactor, node, base, ends, request.get("bytes", BYTES))
+    sender = Sender(stream, redactor, node, base, ends, request)
     for module, job in _runner.run_all(modules, base, request, node, ends - 1):
         sender.send(module, job)
     stream.add_json("_ledger/_end.json", {"seconds": round(time.time() - started, 2), "redacted": redactor.counts})

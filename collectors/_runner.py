@@ -6,21 +6,21 @@ happens is noted in a journal that its parent reads, also when the collector had
 
 import errno
 import glob
+import io
 import json
 import os
-import select
 import signal
 import stat
 import subprocess
 import sys
 import time
 
+import _pipes
 from _manifest import safe_name
 
 SECONDS = 20  # a collector's own deadline when its module names none
 COMMAND = 10  # seconds for one program
 CAP = 8 << 20  # bytes kept of one program or file
-FLOOD = 64  # times the cap: a program that prints more is ended
 MOST = 256  # files of one tree
 PARALLEL = 4
 _DENIED = (
@@ -43,6 +43,7 @@ class Run(object):
         self.name, self.node, self.request, self.ends = name, node, request, ends
         self.job = request.get("job") or {}
         self.since, self.until = request.get("since"), request.get("until")
+        self.reducer = None  # of collectors of logs, when only the lines that matter are wanted
         self._folder, self._journal = folder, os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._taken = set()
 
@@ -57,6 +58,7 @@ class Run(object):
     def text(self, name, data, **known):
         """A file whose content the collector made itself."""
         data = data.encode("utf-8", "replace") if isinstance(data, str) else data
+        data, known = self._reduced(io.BytesIO(data), len(data), known) or (data, known)
         if data:
             with open(self._target(name, known), "wb") as target:
                 target.write(data)
@@ -151,7 +153,26 @@ class Run(object):
         else:
             self.note(path, failed=os.strerror(error.errno) if error.errno else str(error))
 
+    def _reduced(self, source, size, known):
+        """A log's lines that matter and what is known of them; None when it is to be sent as it is."""
+        if self.reducer is None or "reduced" in known:
+            return None
+        return self.reducer.lines(source, size, known, self.left() / 2)
+
+    def _lines(self, source, size, path, name, known):
+        """Reads a log where it lies, so that its lines keep their numbers however long it is; False for no log."""
+        with os.fdopen(os.dup(source), "rb") as log:
+            found = self._reduced(log, size, known)
+        os.lseek(source, 0, os.SEEK_SET)
+        if found is None:
+            return False
+        self.text(name, found[0], **found[1])
+        self.note(path, truncated=found[1]["truncated"])
+        return True
+
     def _copied(self, source, size, path, name, cap, head, known):
+        if self._lines(source, size, path, name, known):
+            return True
         cut = size > cap
         if cut:
             known = dict(known, truncated=True)
@@ -188,7 +209,7 @@ class Run(object):
         except OSError as error:
             return str(error).encode("utf-8"), 126, False, False
         self.note(shown, started=child.pid)
-        kept, total, timed_out = _tail(child.stdout, time.time() + seconds, cap)
+        kept, total, timed_out = _pipes.tail(child.stdout, time.time() + seconds, cap)
         code = _ended(child, 0.2 if timed_out else 2)
         kill(child.pid)
         if code is None:
@@ -208,32 +229,6 @@ def _read(source, size):
             break
         data += more
     return data
-
-
-def _tail(pipe, ends, cap):
-    """The last `cap` bytes of what comes until the end, the time, or a flood; how many came; whether it was stopped."""
-    parts, held, total = [], 0, 0
-    while True:
-        left = ends - time.time()
-        if left <= 0 or total > FLOOD * cap:
-            return _joined(parts, cap), total, True
-        if not select.select([pipe], [], [], left)[0]:
-            continue
-        data = os.read(pipe.fileno(), 1 << 16)
-        if not data:
-            return _joined(parts, cap), total, False
-        parts.append(data)
-        held, total = held + len(data), total + len(data)
-        while held - len(parts[0]) >= cap:
-            held -= len(parts.pop(0))
-
-
-def _joined(parts, cap):
-    data = b"".join(parts)
-    if len(data) <= cap:
-        return data
-    data = data[-cap:]
-    return data[data.find(b"\n", 0, 1 << 16) + 1 :]
 
 
 def _ended(child, seconds):
@@ -285,6 +280,7 @@ class Job(object):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
             run = Run(self.name, self.folder, self.journal, request, node, self.ends - 0.3)
+            run.reducer = request.get("reducer") if getattr(self.module, "LINES", False) else None
             try:
                 self.module.collect(run)
                 code = 0

@@ -7,6 +7,7 @@ import _ranks
 NAME = "job_logs"
 TITLE = "Output of the job on this node"
 NEEDS = ()
+LINES = True
 SECONDS = 30
 CAP = 32 << 20
 HEAD = 1 << 20  # bytes of the beginning kept of a longer file: NCCL and torchrun say there who is who

@@ -6,6 +6,7 @@ import time
 NAME = "kernel_log"
 TITLE = "Kernel log"
 NEEDS = ()
+LINES = True
 SECONDS = 15
 CAP = 16 << 20
 

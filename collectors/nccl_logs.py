@@ -7,6 +7,7 @@ import _ranks
 NAME = "nccl_logs"
 TITLE = "NCCL log files"
 NEEDS = ()
+LINES = True
 SECONDS = 20
 
 

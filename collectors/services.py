@@ -3,6 +3,7 @@
 NAME = "services"
 TITLE = "Services"
 NEEDS = ("systemctl",)
+LINES = True
 SECONDS = 15
 UNITS = (
     "nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "slurmd", "munge", "opensm", "openibd", "kubelet",

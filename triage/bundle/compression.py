@@ -13,7 +13,9 @@ from typing import IO, Any, Protocol, cast
 
 from triage.bundle.blobs import BUFFER, Blob
 from triage.bundle.limits import Limits
+from triage.bundle.reduced import Restored, title
 
+REDUCED = "reduced"
 WINDOW = 1 << 27  # bytes of history that a zstd or xz stream may ask for: `zstd --long=27`, and xz -9 needs 64 MiB
 
 _INPUT = 1 << 16  # compressed bytes taken at once
@@ -21,13 +23,15 @@ _CUT = "the compressed stream ends early"
 
 
 def codec(head: bytes) -> str | None:
-    """Name of the compression whose magic number stands at the head."""
+    """Name of the compression whose magic number stands at the head; a reduced log is read like one."""
     if head[:3] == b"\x1f\x8b\x08":
         return "gzip"
     if head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F):
         return "zstd"
     if head[:6] == b"\xfd7zXZ\0":
         return "xz"
+    if title(head) is not None:
+        return REDUCED
     return "bzip2" if head[:3] == b"BZh" and head[4:10] == b"1AY&SY" else None
 
 
@@ -118,7 +122,7 @@ class Source(Protocol):
 
 
 def _opener(name: str) -> Callable[[IO[bytes]], Source]:
-    return {"gzip": _Gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[name]
+    return {"gzip": _Gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2, REDUCED: Restored}[name]
 
 
 def _zstd(source: IO[bytes]) -> Source:

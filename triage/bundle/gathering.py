@@ -13,9 +13,10 @@ import msgspec
 from triage.bundle import kinds, zips
 from triage.bundle.archives import Member, Unpacking
 from triage.bundle.blobs import BUFFER, Blob, Disk, Held, Spool
-from triage.bundle.compression import Inflation, codec
+from triage.bundle.compression import REDUCED, Inflation, codec
 from triage.bundle.limits import Account, Gaps, Limits
 from triage.bundle.naming import identities, safe, trailing_rank, unique
+from triage.bundle.reduced import Title, title
 from triage.bundle.walking import named, note_unreadable, walk
 from triage.errors import BundleError
 from triage.model.base import Record
@@ -38,6 +39,11 @@ class Item(Record, frozen=True, kw_only=True):
     encoding: str | None = None
     limits: Limits = Limits()
 
+    @property
+    def reduced(self) -> bool:
+        """Whether it holds chosen lines of a log, each with its number."""
+        return REDUCED in self.codecs
+
 
 class Gathering:
     """One opening of evidence. `close` gives back what was unpacked."""
@@ -48,6 +54,7 @@ class Gathering:
         self.limits, self._recognise = limits, recognise
         self._account, self._memory = Account(limits), limits.memory
         self._taken: set[str] = set()
+        self._titles: list[Title] = []
         self._stack = contextlib.ExitStack()
 
     def close(self) -> None:
@@ -61,6 +68,7 @@ class Gathering:
                 self._stream(stdin, prefix, STDIN)
             else:
                 self._path(path, prefix)
+        self._tell_reduced()
         self._identify()
         self.items.sort(key=lambda item: item.file.path)
 
@@ -134,8 +142,10 @@ class Gathering:
             with Inflation(blob, codecs, self.limits.whole()) as inflation:
                 head = inflation.stream.read(SAMPLE)
             found = codec(head)
-            if found is None or len(codecs) == _LAYERS:
+            if found is None or len(codecs) == _LAYERS or REDUCED in codecs:
                 return codecs, head
+            if found == REDUCED and (told := title(head)):
+                self._titles.append(told)
             codecs = (*codecs, found)
 
     # ---- archives ----
@@ -207,6 +217,17 @@ class Gathering:
                 tail = (tail + block)[-SAMPLE:]
                 self._account.unpacked(len(block))
             return tail, inflation.fault, inflation.over
+
+    def _tell_reduced(self) -> None:
+        """One gap for all that the nodes left out, however many files it stood in."""
+        if not self._titles:
+            return
+        lines, size, kept, _ = (sum(numbers) for numbers in zip(*self._titles, strict=True))
+        what = (
+            f"{max(lines - kept, 0)} of {lines} lines ({size / 1e6:.1f} MB) of {len(self._titles)} logs: lines that no "
+            "signature speaks of stayed on the nodes, so a fault that triage does not know cannot be seen here"
+        )
+        self.gaps.add(what, "truncated", how="triage collect without --reduce, or read the log on its node")
 
     def _identify(self) -> None:
         known = identities([item.file.path for item in self.items])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import threading
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from triage.bundle import manifest as manifests
-from triage.bundle.compression import Inflation
+from triage.bundle.compression import REDUCED, Inflation
 from triage.bundle.gathering import Gathering, Item, Recognise
 from triage.bundle.limits import Limits
 from triage.bundle.reading import chunks, recoded
+from triage.bundle.reduced import reduced_chunks
 from triage.bundle.workers import Unpicklers
 from triage.model.bundle import Chunk, File, Gap, Rows
 
@@ -79,6 +81,10 @@ class Evidence:
         item = self._items[file.path]
         if not file.text or not item.blob.size:
             return
+        if item.reduced:
+            with self.raw(file) as numbered:
+                yield from reduced_chunks(numbered, item.file)
+            return
         with self._noted(item), self._open(item) as inflation:
             stream = recoded(inflation.stream, item.encoding) if item.encoding else inflation.stream
             yield from chunks(stream, item.file)
@@ -95,10 +101,11 @@ class Evidence:
         return data
 
     @contextlib.contextmanager
-    def raw(self, file: File) -> Iterator[IO[bytes]]:
+    def raw(self, file: File) -> Iterator[io.BufferedReader]:
         """The bytes of a file, decompressed and otherwise as they are; ends early where it cannot be read."""
         item = self._items[file.path]
-        with self._noted(item), self._open(item) as inflation:
+        layers = item.codecs[: item.codecs.index(REDUCED)] if item.reduced else item.codecs
+        with self._noted(item), Inflation(item.blob, layers, item.limits) as inflation:
             yield inflation.stream
 
     def unpickle(self, data: bytes) -> Any:

@@ -31,6 +31,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--until", metavar="TIME", help="Leave out lines after.")
 @click.option("--timeout", default="120", metavar="SECONDS", help="Deadline for everything (default: 120; 2m works).")
 @click.option("--stacks", is_flag=True, help="Python stacks of the ranks too, by py-spy where it is installed.")
+@click.option("--reduce", is_flag=True, help="Of logs only the lines that signatures may speak of: 100 kB a node.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and where, and ask nothing.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Bundle to write, .tar.zst or .tar.gz (default: named by the job)."
@@ -55,6 +56,7 @@ def command(
     until: str | None,
     timeout: str,
     stacks: bool,
+    reduce: bool,
     dry_run: bool,
     output: str | None,
     force: bool,
@@ -83,6 +85,7 @@ def command(
     plan = Plan(
         job=job, nodelist=nodelist, include=include, only=_names(only), skip=_names(skip), since=moment(since),
         until=moment(until), timeout=duration(timeout), hosts=share or redact_hosts, stacks=stacks,
+        reduce=reduce,
         ssh=ssh, kubectl=kubectl,
     )  # fmt: skip
     prepared = prepare(plan)

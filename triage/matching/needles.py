@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable
 from functools import cache
 
 import msgspec
@@ -21,6 +22,7 @@ _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 _MANY = 40  # alternatives; beyond, looking for them all is no quicker than the regex
 
 Needles = tuple[str, ...]
+Weight = Callable[[str], int]
 
 
 def candidates(text: str) -> list[Signature]:
@@ -46,19 +48,20 @@ def stored_needles() -> dict[str, Needles]:
     return found
 
 
-def needles(expression: str) -> Needles:
+def needles(expression: str, weight: Weight = len) -> Needles:
     """Texts (in small letters, for some regexes ignore case) of which every match holds at least one.
 
+    weight: how much a text tells; of several that must be there the one that tells most is chosen.
     One empty text when nothing can be said.
     """
-    return _alternatives(pieces(expression), 0)[0]
+    return _alternatives(pieces(expression), 0, weight)[0]
 
 
-def _alternatives(parts: list[str], at: int) -> tuple[Needles, int]:
+def _alternatives(parts: list[str], at: int, weight: Weight) -> tuple[Needles, int]:
     """The needles of a group from a position on, and the position after the group."""
     found: list[Needles] = []
     while True:
-        best, at = _sequence(parts, at)
+        best, at = _sequence(parts, at, weight)
         found.append(best)
         if at >= len(parts) or parts[at] == ")":
             break
@@ -67,14 +70,14 @@ def _alternatives(parts: list[str], at: int) -> tuple[Needles, int]:
     return (union if len(union) <= _MANY and all(union) else ("",)), at + 1
 
 
-def _sequence(parts: list[str], at: int) -> tuple[Needles, int]:
+def _sequence(parts: list[str], at: int, weight: Weight) -> tuple[Needles, int]:
     """The best needles of one alternative, and the position of what ends it."""
     runs: list[Needles] = []
     text = ""
     while at < len(parts) and parts[at] not in {"|", ")"}:
         part, inner = parts[at], None
         if opens(part):
-            inner, at = _alternatives(parts, at + 1)
+            inner, at = _alternatives(parts, at + 1, weight)
         else:
             at += 1
         bounds = repeat(parts[at]) if at < len(parts) else None
@@ -85,7 +88,7 @@ def _sequence(parts: list[str], at: int) -> tuple[Needles, int]:
             runs, text = [*runs, (text,)], ""
         if inner and part not in _LOOK and (bounds is None or bounds[0]):
             runs.append(inner)
-    return max([*runs, (text,)], key=lambda each: min(map(len, each))), at
+    return max([*runs, (text,)], key=lambda each: min(map(weight, each))), at
 
 
 def _literal(part: str) -> str:

@@ -76,6 +76,21 @@ class LedgerRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     unreachable: Told = False
 
 
+class Reduced(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A log of which a node sent only the lines that matter; what it was there, before redaction.
+
+    lines, bytes, sha256: of the whole (no digest when it was too long for the time). kept: lines that were sent.
+    first, last: times that its head and its end name, as they stand there.
+    """
+
+    lines: int
+    bytes: int
+    kept: int
+    sha256: str | None = None
+    first: str | None = None
+    last: str | None = None
+
+
 class FileRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One file of the bundle. sha256: of the file as it lies in the bundle, after redaction."""
 
@@ -89,6 +104,7 @@ class FileRow(Record, frozen=True, kw_only=True, omit_defaults=True):
     local_rank: int | None = None
     pid: int | None = None
     source: str | None = None
+    reduced: Reduced | None = None
 
 
 class Manifest(Record, frozen=True, kw_only=True):

@@ -26,11 +26,15 @@ from triage.transport.jobs import Answered, Job
 from triage.transport.receiving import Answer, Receiver, ledger
 
 NODE_BYTES = 512 << 20  # that one node may send
+LOG_BYTES = 192 << 10  # of one log's lines, when only those that matter are wanted
 QUESTIONS = 8  # to a scheduler at once
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """What is wanted. timeout: seconds for everything. since, until: Unix seconds. hosts: hide machines, too."""
+    """What is wanted. timeout: seconds for everything. since, until: Unix seconds. hosts: hide machines, too.
+
+    reduce: of logs only the lines that signatures may speak of.
+    """
 
     job: str | None = None
     nodelist: str | None = None
@@ -42,6 +46,7 @@ class Plan(Record, frozen=True, kw_only=True):
     timeout: float = 120.0
     hosts: bool = False
     stacks: bool = False
+    reduce: bool = False
     ssh: str = "ssh"
     kubectl: str = "kubectl"
 
@@ -268,6 +273,7 @@ class Collection:
             "job": prepared.job.request() | {"node_outputs": missing}, "asked": ["stacks"] if plan.stacks else [],
             "since": plan.since or (prepared.job.start - 300 if prepared.job.start else None), "until": plan.until,
             "seconds": plan.timeout, "bytes": NODE_BYTES,
+            "reduce": LOG_BYTES if plan.reduce else 0,
         }  # fmt: skip
 
 

@@ -13,6 +13,10 @@ from typing import Any
 
 from triage import content
 from triage.errors import UsageError
+from triage.matching.loading import catalogue
+from triage.matching.matcher import markers
+from triage.matching.reducing import spec
+from triage.parsers import parser, parsers
 
 _STAMP = (2020, 1, 1, 0, 0, 0)  # of every member: the same collectors make the same bytes
 
@@ -62,11 +66,18 @@ def pack(request: Mapping[str, Any]) -> bytes:
     """The zipapp. It holds the key of the bundle, so it travels on standard input and never on a command line."""
     found = {path.name: path.read_bytes() for folder in folders() for path in folder.iterdir() if _ships(path)}
     found["request.json"] = json.dumps(request, sort_keys=True).encode()
+    if request.get("reduce"):
+        found["reduction.json"] = json.dumps(reduction(), separators=(",", ":")).encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(found):
             archive.writestr(zipfile.ZipInfo(name, _STAMP), found[name], zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def reduction() -> dict[str, Any]:
+    """Which lines of a log matter, for nodes. Raises ContentError when the catalogue is at fault."""
+    return spec([each for each in catalogue().values() if each.match], markers(parser, parsers()))
 
 
 def _ships(path: Path) -> bool:

@@ -17,6 +17,7 @@ from triage.model.base import Record
 
 NODE_BYTES = 4 << 30  # unpacked, of one node; its own limit is an eighth of it
 _ROW = 4 << 20  # bytes of a ledger row
+_REDUCED = ("lines", "bytes", "kept", "sha256", "first", "last")  # what a node says of a log that it reduced
 _FAULTS = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -84,7 +85,10 @@ class Receiver(Record, frozen=True, kw_only=True):
                 self._describe(found, answer.node, str(row["collector"]), one)
 
     def _describe(self, found: Any, node: str, collector: str, one: dict[str, Any]) -> None:
-        more = {key: one[key] for key in ("rank", "local_rank", "pid") if isinstance(one.get(key), int)}
+        more: dict[str, Any] = {key: one[key] for key in ("rank", "local_rank", "pid") if isinstance(one.get(key), int)}
+        if isinstance(reduced := one.get("reduced"), dict):
+            told = {key: reduced[key] for key in _REDUCED if isinstance(reduced.get(key), (int, str))}
+            more["reduced"] = self._cleaned(told)
         cut = bool(one.get("truncated")) or one.get("sha256") != found.sha256
         self.writer.describe(found, collector, self.label(node), truncated=cut, **more)
 
