@@ -29,8 +29,20 @@ def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
     with _uncollected(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in children the last is read
         for told, gap in pool.map(lambda item: _told(evidence, *item), documents):
             facts += told
-            gaps += gap
+            gaps += [*gap, *(unread for fact in told if (unread := _unread(fact)))]
     return facts, gaps
+
+
+def _unread(fact: Fact) -> Gap | None:
+    """What a parser could not read of its file: it says so as `<source>.unreadable` (why) or `.unread` (how many)."""
+    source, _, kind = fact.name.rpartition(".")
+    if kind == "unreadable":
+        return Gap(what=f"{source}: {fact.value}", why="unparsable", file=fact.where.file)
+    if kind == "unread" and isinstance(fact.value, int) and fact.value > 0:
+        return Gap(
+            what=f"{source}: {fact.value} records of a kind that is not read", why="unparsable", file=fact.where.file
+        )
+    return None
 
 
 @contextmanager
