@@ -100,6 +100,11 @@ def test_no_color_and_a_dumb_terminal() -> None:
     assert "\x1b" not in on_terminal("explain", "--no-history", str(STRAGGLER), TERM="dumb")
 
 
+@pytest.mark.parametrize(("paths", "told"), [(["a b.log", "c"], "'a b.log' c"), (["-"], "EVIDENCE")])
+def test_commands_name_what_was_opened(paths: list[str], told: str) -> None:
+    assert _output.style(paths).evidence == told
+
+
 def test_a_pipe_gets_plain_text() -> None:
     done = CliRunner().invoke(cli, ["explain", "--no-history", str(STRAGGLER), "-v"])
     assert done.exit_code == 0 and "\x1b" not in done.stdout and "Ranks " not in done.stdout

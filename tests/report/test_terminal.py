@@ -53,3 +53,9 @@ def test_how_to_provoke_it_again() -> None:
     written = md.render(both)
     assert "`triage repro EVIDENCE -o repro/`" in written
     assert "`triage repro EVIDENCE --cause code/exception -o repro/`" in written
+
+
+def test_a_file_name_paints_no_screen() -> None:
+    best = msgspec.structs.replace(report().hypotheses[0], repro="rank-stalled")
+    told = text.render(report(hypotheses=[best]), verbose=1, style=Style(evidence="'\x1b[2Ja.log'"))
+    assert "\x1b" not in told and "a.log' -o repro/" in told

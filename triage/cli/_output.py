@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from importlib import import_module
@@ -68,7 +69,8 @@ def style(paths: list[str]) -> Style:
     dumb = os.environ.get("TERM", "") in {"", "dumb"}
     charts = "utf" in (sys.stdout.encoding or "").lower()
     links = None if dumb or len(paths) != 1 else _links(Path(paths[0]))
-    return Style(colour=not dumb and not os.environ.get("NO_COLOR"), link=links, charts=charts)
+    told = {} if "-" in paths else {"evidence": shlex.join(paths)}
+    return Style(colour=not dumb and not os.environ.get("NO_COLOR"), link=links, charts=charts, **told)
 
 
 def _links(root: Path) -> Callable[[str], str | None] | None:

@@ -54,6 +54,8 @@ def command(
     language = words(lang)
     report, pictures = _understood(list(paths), quiet)
     _output.deliver(_rendered(report, pictures, form, template, language), output)
+    if output and not quiet and sys.stderr.isatty():
+        click.echo(f"wrote {output}", err=True)
 
 
 def _form(output: str | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from triage.model.base import Record
 from triage.model.pictures import Heat
 from triage.report.charts.heat import MIDDLE, strip
+from triage.report.wording import EVIDENCE
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLOURS = {"diagnosed": "31", "suspected": "33", "inconclusive": "1", "healthy": "32"}
@@ -16,12 +17,13 @@ class Style(Record, frozen=True, kw_only=True):
     """How to write. The default is plain.
 
     colour: SGR sequences are allowed. link: the URL of a file of the evidence, or None; None when links are not wanted.
-    charts: draw strips of ranks and steps.
+    charts: draw strips of ranks and steps. evidence: the paths that were opened, as a shell takes them.
     """
 
     colour: bool = False
     link: Callable[[str], str | None] | None = None
     charts: bool = False
+    evidence: str = EVIDENCE
 
     def verdict(self, text: str, verdict: str) -> str:
         """The first line."""

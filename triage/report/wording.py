@@ -9,6 +9,7 @@ from triage.model.signature import Action
 from triage.report.clean import clean
 from triage.report.language import ENGLISH, Words
 
+EVIDENCE = "EVIDENCE"  # stands for the paths that were opened
 CULPRITS = 6  # culprits told one by one before they are counted
 
 
@@ -82,15 +83,15 @@ def actions(hypothesis: Hypothesis, words: Words = ENGLISH) -> list[Action]:
     return own + [each for each in hypothesis.actions if each.do not in {one.do for one in own}]
 
 
-def repro(hypothesis: Hypothesis, first: bool = True) -> str | None:
+def repro(hypothesis: Hypothesis, first: bool = True, evidence: str = EVIDENCE) -> str | None:
     """The command that writes a script to provoke the fault again; None when there is no reproduction.
 
-    A report does not know from where it was opened: EVIDENCE stands for the paths. first: is it the first hypothesis,
-    which the command takes without being told?
+    evidence: the paths as a shell takes them; a report does not know from where it was opened, so that a word stands
+    for them. first: is it the first hypothesis, which the command takes without being told?
     """
     if hypothesis.repro is None:
         return None
-    return f"triage repro EVIDENCE {'' if first else f'--cause {hypothesis.cause} '}-o repro/"
+    return f"triage repro {clean(evidence)} {'' if first else f'--cause {hypothesis.cause} '}-o repro/"
 
 
 def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:

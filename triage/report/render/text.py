@@ -83,7 +83,7 @@ class _Screen:
             yield from self._told(self._label("confirm"), f"{check.command}  ->  {self.words.text(check.tells)}")
         if best.playbook:
             yield self.style.label(self._label("playbook")) + f"triage playbook show {best.playbook}"
-        if self.verbose and (command := wording.repro(best)):
+        if self.verbose and (command := wording.repro(best, evidence=self.style.evidence)):
             yield self.style.label(self._label("repro")) + f"{command}  ({best.repro})"
 
     def _evidence(self, best: Hypothesis) -> Iterator[str]:
@@ -132,7 +132,7 @@ class _Screen:
             if hypothesis.if_not_this:
                 others = self.words("if-not-this", others=", ".join(hypothesis.if_not_this))
                 yield from wrapped("  ", others, self.width)
-            if at and (command := wording.repro(hypothesis, first=False)):
+            if at and (command := wording.repro(hypothesis, False, self.style.evidence)):
                 yield f"  {self.words('label.repro')}: {command}"
         yield from self._timeline()
         for episode in self.report.episodes if len(self.report.episodes) > 1 else []:
