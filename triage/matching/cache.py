@@ -1,7 +1,8 @@
 """Compiled scanner databases on disk. Never needed: whatever goes wrong here, the database is compiled again.
 
 Files lie in $XDG_CACHE_HOME/triage (else ~/.cache/triage). TRIAGE_CACHE=off turns it off.
-A file is a digest followed by the payload, so a torn or altered one is told apart and ignored.
+A file is a digest followed by the payload, so a torn or altered one is told apart and ignored. So is one that another
+user wrote or may write: a digest is quickly made, and what the scanner loads must be what this user compiled.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import stat
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -24,11 +26,22 @@ def read(key: str) -> bytes | None:
     if path is None:
         return None
     try:
-        blob = path.read_bytes()
+        blob = _own(path)
     except OSError:
         return None
     digest, payload = blob[:_DIGEST], blob[_DIGEST:]
     return payload if payload and hashlib.sha256(payload).digest() == digest else None
+
+
+def _own(path: Path) -> bytes:
+    """The bytes of a regular file that nobody but this user (or root) can have written. Raises OSError for others."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        foreign = hasattr(os, "geteuid") and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022)
+        if foreign or not stat.S_ISREG(status.st_mode):
+            raise PermissionError(f"{path} is not this user's alone")
+        return file.read()
 
 
 def write(key: str, payload: bytes) -> None:
