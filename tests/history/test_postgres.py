@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,15 @@ def test_nobody_listens(words: tuple[str, ...]) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("triage: not kept in the history: postgresql://triage@127.0.0.1:") and "refused" in line
     assert not any(secret in done.output for secret in SECRETS)
+
+
+def test_a_server_that_accepts_and_says_nothing_costs_its_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triage.history.postgres.WAIT_S", 2)  # the least that the driver takes
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        start = time.monotonic()
+        done = explained("--history", refused(mute.getsockname()[1]))
+    assert done.exit_code == 0 and done.stdout and "timeout" in done.stderr
+    assert time.monotonic() - start < 12
 
 
 def test_quiet_says_nothing() -> None:

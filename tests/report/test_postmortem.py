@@ -143,13 +143,16 @@ def test_a_team_has_its_own_template(tmp_path: Path) -> None:
         "{% include '../../../../etc/passwd' %}",
         "{{ nothing.here }}",
         "{% if %}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
     ],
 )
-def test_a_template_stays_in_its_box(attack: str, tmp_path: Path) -> None:
-    own = tmp_path / "bad.md.j2"
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_template_stays_in_its_box(attack: str, form: str, tmp_path: Path) -> None:
+    own = tmp_path / f"bad.{form}.j2"
     own.write_text("\n" + attack)
-    with pytest.raises(ContentError, match=r"bad\.md\.j2:\d+: "):
-        document(report(), pictures(), "md", ENGLISH, own)
+    with pytest.raises(ContentError, match=rf"bad\.{form}\.j2:\d+: ") as told:
+        document(report(), pictures(), form, ENGLISH, own)
+    assert "\n" not in str(told.value)
 
 
 def test_rows_of_one_line_are_one_row() -> None:

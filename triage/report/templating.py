@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Form = Literal["html", "md"]
 OWN = Path(__file__).with_name("templates")
+_OWN_FAULTS = (  # of what a template does when it runs
+    TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError, MemoryError,
+)  # fmt: skip
 _SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>|#~"})
 
 
@@ -67,7 +70,7 @@ def render(template: Path, form: Form, words: Words, **values: Any) -> str:
         return environment.get_template(template.name).render(**values)
     except jinja2.TemplateSyntaxError as error:
         raise ContentError([f"{error.filename or template}:{error.lineno}: {error.message}"]) from error
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+    except (jinja2.TemplateError, *_OWN_FAULTS) as error:
         raise ContentError(
             [f"{template}:{_line(error, template)}: {clean(str(error)) or type(error).__name__}"]
         ) from error
