@@ -33,7 +33,8 @@ CALLS = (
     ("energy_mj", "TotalEnergyConsumption", ()), ("utilization", "UtilizationRates", ()), ("memory", "MemoryInfo", ()),
     ("bar1", "BAR1MemoryInfo", ()), ("fan", "FanSpeed", ()),
     ("clock_sm_mhz", "ClockInfo", ("CLOCK_SM",)), ("clock_memory_mhz", "ClockInfo", ("CLOCK_MEM",)),
-    ("clock_max_sm_mhz", "MaxClockInfo", ("CLOCK_SM",)), ("clock_app_sm_mhz", "ApplicationsClock", ("CLOCK_SM",)),
+    ("clock_max_sm_mhz", "MaxClockInfo", ("CLOCK_SM",)), ("clock_max_memory_mhz", "MaxClockInfo", ("CLOCK_MEM",)),
+    ("clock_app_sm_mhz", "ApplicationsClock", ("CLOCK_SM",)),
     ("throttle_reasons", "CurrentClocksThrottleReasons", ()),
     ("throttle_supported", "SupportedClocksThrottleReasons", ()),
     ("ecc_volatile_corrected", "TotalEccErrors", ("MEMORY_ERROR_TYPE_CORRECTED", "VOLATILE_ECC")),
@@ -47,8 +48,38 @@ CALLS = (
     ("pcie_gen", "CurrPcieLinkGeneration", ()), ("pcie_gen_max", "MaxPcieLinkGeneration", ()),
     ("pcie_width", "CurrPcieLinkWidth", ()), ("pcie_width_max", "MaxPcieLinkWidth", ()),
     ("pcie_replays", "PcieReplayCounter", ()), ("processes", "ComputeRunningProcesses", ()),
-    ("graphics_processes", "GraphicsRunningProcesses", ()),
+    ("graphics_processes", "GraphicsRunningProcesses", ()), ("mig_devices_max", "MaxMigDeviceCount", ()),
+    ("module", "ModuleId", ()),
 )  # fmt: skip
+# Name of ours: constant behind NVML_FI_DEV_, for what has no function of its own, or one that newer cards refuse.
+FIELDS = (
+    ("temperature_memory_c", "MEMORY_TEMP"), ("temperature_margin_slowdown_c", "TEMPERATURE_SLOWDOWN_TLIMIT"),
+    ("power_average_mw", "POWER_AVERAGE"), ("power_instant_mw", "POWER_INSTANT"),
+    ("pcie_replays_rollover", "PCIE_REPLAY_ROLLOVER_COUNTER"), ("pcie_correctable", "PCIE_COUNT_CORRECTABLE_ERRORS"),
+    ("pcie_nonfatal", "PCIE_COUNT_NON_FATAL_ERROR"), ("pcie_fatal", "PCIE_COUNT_FATAL_ERROR"),
+    ("pcie_to_recovery", "PCIE_L0_TO_RECOVERY_COUNTER"), ("recovery_action", "GET_GPU_RECOVERY_ACTION"),
+    ("remapped_correctable", "REMAPPED_COR"), ("remapped_uncorrectable", "REMAPPED_UNC"),
+    ("remapped_pending", "REMAPPED_PENDING"), ("remapped_failure", "REMAPPED_FAILURE"),
+    ("retired_pages_single", "RETIRED_SBE"), ("retired_pages_double", "RETIRED_DBE"),
+    ("throttled_power_ns", "PERF_POLICY_POWER"), ("throttled_thermal_ns", "PERF_POLICY_THERMAL"),
+    ("throttled_board_ns", "PERF_POLICY_BOARD_LIMIT"), ("throttled_reliability_ns", "PERF_POLICY_RELIABILITY"),
+    ("nvlink_count", "NVLINK_LINK_COUNT"), ("nvlink_speed_mbps", "NVLINK_SPEED_MBPS_COMMON"),
+    ("nvlink_crc_flit_errors", "NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"),
+    ("nvlink_crc_data_errors", "NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"),
+    ("nvlink_replay_errors", "NVLINK_REPLAY_ERROR_COUNT_TOTAL"),
+    ("nvlink_recovery_errors", "NVLINK_RECOVERY_ERROR_COUNT_TOTAL"),
+)  # fmt: skip
+# The same for each link; links of the fifth generation have only these counters.
+LINK_FIELDS = (
+    ("speed_mbps", "NVLINK_GET_SPEED"), ("dl_replay_errors", "NVLINK_ERROR_DL_REPLAY"),
+    ("dl_recovery_errors", "NVLINK_ERROR_DL_RECOVERY"), ("dl_crc_errors", "NVLINK_ERROR_DL_CRC"),
+    ("malformed_packets", "NVLINK_COUNT_MALFORMED_PACKET_ERRORS"), ("receive_errors", "NVLINK_COUNT_RCV_ERRORS"),
+    ("integrity_errors", "NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS"),
+    ("recoveries", "NVLINK_COUNT_LINK_RECOVERY_EVENTS"),
+    ("recoveries_failed", "NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS"),
+    ("effective_errors", "NVLINK_COUNT_EFFECTIVE_ERRORS"), ("symbol_errors", "NVLINK_COUNT_SYMBOL_ERRORS"),
+)  # fmt: skip
+MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # of a field's value, by its type's number
 LINK_CALLS = (
     ("state", "NvLinkState", ()), ("version", "NvLinkVersion", ()),
     ("replay_errors", "NvLinkErrorCounter", ("NVLINK_ERROR_DL_REPLAY",)),
@@ -84,15 +115,44 @@ def _gpu(nvml, index):
     except nvml.NVMLError as error:
         return {"index": index, "error": str(error)}
     found = {name: _call(nvml, function, handle, more) for name, function, more in CALLS}
-    found.update(index=index, fabric=_fabric(nvml, handle), links=[])
+    found.update(_fields(nvml, handle, FIELDS), index=index, fabric=_fabric(nvml, handle), links=[])
     for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
         state = _call(nvml, "NvLinkState", handle, (link,))
         if isinstance(state, dict):
             found["nvlink"] = state
             break
         values = {name: _call(nvml, call, handle, (link, *more)) for name, call, more in LINK_CALLS}
-        found["links"].append(dict(values, link=link))
+        found["links"].append(dict(values, link=link, **_fields(nvml, handle, LINK_FIELDS, link)))
     return found
+
+
+def _fields(nvml, handle, wanted, link=None):
+    """Values that are asked for by number, all in one call; each may be refused by itself."""
+    numbers = {name: getattr(nvml, "NVML_FI_DEV_" + field, None) for name, field in wanted}
+    found = {name: {"unsupported": "unknown to this pynvml"} for name, number in numbers.items() if number is None}
+    asked = [(name, number) for name, number in numbers.items() if number is not None]
+    try:
+        wishes = [number if link is None else (number, link) for _, number in asked]
+        values = nvml.nvmlDeviceGetFieldValues(handle, wishes)
+    except Exception as error:  # NVMLError, or a pynvml without the call
+        values, refused = [], {"unsupported": str(error)}
+        found.update((name, refused) for name, _ in asked)
+    for place, value in enumerate(values):
+        found[asked[place][0]] = _field(nvml, value)
+    return found
+
+
+def _field(nvml, value):
+    if value.nvmlReturn:
+        return {"unsupported": _reason(nvml, value.nvmlReturn)}
+    return getattr(value.value, MEMBERS[value.valueType]) if value.valueType < len(MEMBERS) else None
+
+
+def _reason(nvml, number):
+    try:
+        return str(nvml.NVMLError(number))
+    except Exception:  # a number that this pynvml does not know
+        return "error %d" % number
 
 
 def _call(nvml, function, handle, more):
@@ -104,18 +164,22 @@ def _call(nvml, function, handle, more):
 
 
 def _fabric(nvml, handle):
-    """State of the link to the NVLink fabric: 3 is completed."""
-    for version, call in (("v2", "nvmlDeviceGetGpuFabricInfoV"), ("", "nvmlDeviceGetGpuFabricInfo")):
-        shape = getattr(nvml, "c_nvmlGpuFabricInfo_%s_t" % version if version else "c_nvmlGpuFabricInfo_t", None)
-        if shape is None or not hasattr(nvml, call):
+    """State of the link to the NVLink fabric: 3 is completed. health: the mask as NVML has it."""
+    refused = "unknown to this pynvml"
+    for version, call in (("v3_t", "InfoV"), ("v2_t", "InfoV"), ("t", "Info")):
+        shape, ask = getattr(nvml, "c_nvmlGpuFabricInfo_" + version, None), "nvmlDeviceGetGpuFabric" + call
+        if shape is None or not hasattr(nvml, ask):
             continue
         info = shape()
         try:
-            getattr(nvml, call)(handle, nvml.byref(info))
-        except Exception as error:  # signatures differ between versions of pynvml
-            return {"unsupported": str(error)}
-        return {"state": int(info.state), "status": int(info.status)}
-    return {"unsupported": "unknown to this pynvml"}
+            getattr(nvml, ask)(handle, nvml.byref(info))
+        except Exception as error:  # a driver older than this shape, or a call with another signature
+            refused = str(error)
+            continue
+        known = {"state": info.state, "status": info.status, "clique": info.cliqueId}
+        known["health"] = getattr(info, "healthMask", None)
+        return {name: int(value) for name, value in known.items() if value is not None}
+    return {"unsupported": refused}
 
 
 def _asked(call, *arguments):
