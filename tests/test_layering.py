@@ -20,14 +20,15 @@ MAY_IMPORT = (
     | {
         "documents": {*NOUNS, "bundle", "parsers"},
         "recognising": {*NOUNS, "parsers", "matching"},
-        "pipeline": NOUNS | ENGINES | {"report", "repro", "documents", "recognising"},
-        "cli": NOUNS | ENGINES | USERS | {"pipeline"},
+        "engines": {*NOUNS, "bundle", "parsers", "matching"},
+        "pipeline": NOUNS | ENGINES | {"report", "repro", "documents", "engines", "recognising"},
+        "cli": NOUNS | ENGINES | USERS | {"pipeline", "engines"},
         "__init__": {"pipeline", "bundle", "model", "parsers"},
         "__main__": {"cli"},
     }
 )
 LATE = {"torch", "pynvml", "networkx", "numpy", "jinja2", "rich", "hyperscan", "re2", "zstandard", "isal", "resource"}
-LATE |= {"ClusterShell", "lightkube", "dask", "dask_jobqueue", "duckdb", "psycopg", "mcp", "weasyprint"}  # of extras
+LATE |= {"ClusterShell", "lightkube", "distributed", "duckdb", "psycopg", "mcp", "weasyprint"}  # of extras
 PROCESSES = ("transport/", "checks/", "recorder/launch.py", "bundle/workers.py", "report/render/pdf.py")
 CHILD = "bundle/_unpickling.py"  # a script: its standard output is a pipe, its one import is told where to look
 

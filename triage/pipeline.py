@@ -13,14 +13,14 @@ from triage import analysis, content
 from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
 from triage.documents import structured
+from triage.engines import LOCAL, Engine
 from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
 from triage.matching.loading import catalogue
-from triage.matching.matcher import match, match_facts
+from triage.matching.matcher import match_facts
 from triage.model.incident import Incident
 from triage.model.pictures import Pictures
 from triage.model.report import Report
-from triage.parsers import parser, parsers
 from triage.reasoning import hypotheses, loading, verdict
 from triage.reasoning.questions import View
 from triage.reasoning.walking import walks
@@ -31,17 +31,20 @@ from triage.report.pictures import draw
 from triage.repro.evidence import template
 
 
-def explain(paths: Sequence[str]) -> Report:
-    """Paths to a report. Raises BundleError when a path cannot be opened, ContentError when content is at fault."""
+def explain(paths: Sequence[str], engine: Engine = LOCAL) -> Report:
+    """Paths to a report. Raises BundleError when a path cannot be opened, ContentError when content is at fault.
+
+    engine: who scans the text files; raises what it raises.
+    """
     with open_evidence(list(paths), recognise=recogniser()) as evidence:
-        incident = understand(evidence)
+        incident = understand(evidence, engine)
     return reason(incident)
 
 
-def illustrate(paths: Sequence[str], contexts: bool = True) -> tuple[Report, Pictures]:
+def illustrate(paths: Sequence[str], contexts: bool = True, engine: Engine = LOCAL) -> tuple[Report, Pictures]:
     """Paths to a report and to what its page draws, with the lines around what it cites. Raises as `explain` does."""
     with open_evidence(list(paths), recognise=recogniser()) as evidence:
-        incident = understand(evidence)
+        incident = understand(evidence, engine)
         report = reason(incident)
         files = {file.path: file for file in evidence.files}
         wanted = cited(report) if contexts else {}
@@ -55,10 +58,10 @@ def illustrate(paths: Sequence[str], contexts: bool = True) -> tuple[Report, Pic
         return report, draw(incident, report, lambda event: time.at(event)[0], reasons, around, times, places)
 
 
-def understand(evidence: Evidence) -> Incident:
+def understand(evidence: Evidence, engine: Engine = LOCAL) -> Incident:
     """Evidence to an incident graph, with everything that the analyses derive from it."""
     signatures = catalogue()
-    matched = match(evidence.files, evidence.chunks, signatures, parser, parsers())
+    matched = engine.scan(evidence)
     facts, gaps = structured(evidence)
     signals = [*matched.signals, *match_facts(facts, signatures)]
     incident = build(

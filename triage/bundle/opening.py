@@ -6,12 +6,13 @@ import contextlib
 import io
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
 
 from triage.bundle import manifest as manifests
+from triage.bundle.blobs import Disk
 from triage.bundle.compression import REDUCED, Inflation
 from triage.bundle.gathering import Gathering, Item, Recognise
 from triage.bundle.limits import Limits
@@ -45,18 +46,25 @@ def open_evidence(
         raise
 
 
+def lent(items: Iterable[Item]) -> Evidence:
+    """Files that another process opened and found on a disk that this one has, too."""
+    gathering = Gathering(Limits(), lambda head, tail: ())
+    gathering.items = list(items)
+    return Evidence(gathering, bundle=False)
+
+
 class Evidence:
     """Files with their gaps; a context manager. Its methods may be called by several threads at once.
 
     files: sorted by path. gaps: what could not be seen. manifest: of a bundle made by `triage collect`, else None.
     """
 
-    def __init__(self, gathering: Gathering) -> None:
+    def __init__(self, gathering: Gathering, bundle: bool = True) -> None:
         self._gathering = gathering
         self._items = {item.file.path: item for item in gathering.items}
         self._unpicklers, self._lock = Unpicklers(), threading.Lock()
         self._gaps = gathering.gaps.found
-        self.manifest = self._take_manifest()
+        self.manifest = self._take_manifest() if bundle else None
         self.files: tuple[File, ...] = tuple(item.file for item in self._items.values())
 
     def __enter__(self) -> Evidence:
@@ -70,6 +78,10 @@ class Evidence:
         """Sorted, for reading may add to them from several threads."""
         with self._lock:
             return sorted(self._gaps, key=lambda gap: (gap.file or "", gap.node or "", gap.what))
+
+    def lendable(self) -> list[Item]:
+        """How to read each text file that lies on a disk as it is: who has the same disk may read it, too."""
+        return [item for item in self._items.values() if item.file.text and isinstance(item.blob, Disk)]
 
     def close(self) -> None:
         """End the unpickling child and give back all that was unpacked."""
@@ -97,7 +109,7 @@ class Evidence:
             stream = recoded(inflation.stream, item.encoding) if item.encoding else inflation.stream
             data = stream.read(limit)
             if stream.read(1):
-                self._note(Gap(what="documents over the limit are read up to there", why="truncated", file=file.path))
+                self.note(Gap(what="documents over the limit are read up to there", why="truncated", file=file.path))
         return data
 
     @contextlib.contextmanager
@@ -126,9 +138,10 @@ class Evidence:
             yield
         except OSError as error:
             what = f"a file that cannot be read: {error.strerror or error}"
-            self._note(Gap(what=what, why="not collected", file=item.file.path))
+            self.note(Gap(what=what, why="not collected", file=item.file.path))
 
-    def _note(self, gap: Gap) -> None:
+    def note(self, gap: Gap) -> None:
+        """Add a gap, once."""
         with self._lock:
             if gap not in self._gaps:
                 self._gaps.append(gap)

@@ -32,6 +32,10 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 10, "suspected": 11, "inconclusive": 12
 @click.option("-v", "--verbose", count=True, help="Tell why: the time line, the path taken, what was demoted.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--lang", envvar="TRIAGE_LANG", metavar="TAG", help="Language of the answer: en or zh.")
+@click.option(
+    "--engine", envvar="TRIAGE_ENGINE", default="local", metavar="ENGINE",
+    help="Who scans: local, or dask://HOST:PORT, a cluster that has the files at the same paths.",
+)  # fmt: skip
 @click.option("--no-history", is_flag=True, help="Do not keep this incident for `triage history`.")
 @_history.OPTION
 def command(
@@ -44,6 +48,7 @@ def command(
     verbose: int,
     quiet: bool,
     lang: str | None,
+    engine: str,
     no_history: bool,
     place: str | None,
 ) -> int:
@@ -69,7 +74,7 @@ def command(
     form = _output.form_of(output, form, FORMS)
     language, terminal = words(lang), output is None and _output.stdout_is_terminal()
     told = [demo_path(demo)] if demo is not None else list(paths)
-    report, pictures = _explain(told, quiet)
+    report, pictures = _explain(told, quiet, engine)
     style = _output.style(told) if terminal else None
     text = _output.render(report, form, verbose, terminal, language, style, pictures)
     _output.deliver(_names.shown(text, told) if form == "text" and output is None else text, output)
@@ -78,14 +83,16 @@ def command(
     return EXIT_CODES[report.verdict] if exit_code else 0
 
 
-def _explain(paths: list[str], quiet: bool) -> tuple[Report, Pictures]:
+def _explain(paths: list[str], quiet: bool, engine: str) -> tuple[Report, Pictures]:
+    from triage.engines import engine as found
     from triage.pipeline import illustrate
 
+    who = found(engine)
     if quiet or not sys.stderr.isatty():
-        return illustrate(paths, contexts=False)
+        return illustrate(paths, contexts=False, engine=who)
     click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
     try:
-        return illustrate(paths, contexts=False)
+        return illustrate(paths, contexts=False, engine=who)
     finally:
         click.echo("\r\x1b[K", err=True, nl=False)
 

@@ -68,17 +68,19 @@ def match(
     sources: Iterable[str],
     threads: int | None = None,
     scanner: Scanner | None = None,
+    limit: int | None = None,
 ) -> Matched:
     """Scan text files for all signatures and marks.
 
     chunks: gives the chunks of a file, in order. parser: gives the module of a source.
     sources: those whose marks count. threads: `cores()` when None.
     scanner: one made before from the same catalogue and sources.
+    limit: marks of one file; by the number of files when None.
     Raises ContentError when a regex of the catalogue is refused by the engine.
     """
     scanner = scanner or Scanner([each for each in catalogue.values() if each.match], markers(parser, sources))
     texts = sorted((file for file in files if file.text), key=lambda file: file.path)
-    limit = sampling.quota(len(texts))
+    limit = sampling.quota(len(texts)) if limit is None else limit
     done = [_Work(file, scanner, parser, limit) for file in texts]
     _read_all(done, chunks, scanner, threads or cores())
     return Matched(

@@ -1,0 +1,165 @@
+"""Who scans: this machine, or a Dask cluster that reaches the same files. Both give the same answer, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from triage import content
+from triage.bundle.gathering import Item
+from triage.bundle.opening import Evidence, lent
+from triage.errors import TriageError, UsageError
+from triage.matching import sampling
+from triage.matching.loading import catalogue
+from triage.matching.matcher import Matched, match
+from triage.model.base import Record
+from triage.model.bundle import File, Gap
+from triage.parsers import parser, parsers
+
+PART = 64 << 20  # bytes that a worker gets at once: half a second of scanning beside some milliseconds of asking
+MANY = 500  # files that a worker gets at once
+PATIENCE = 30  # seconds in which a scheduler must answer
+_DASK = re.compile(r"dask://(?P<place>[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})")
+
+
+class Engine(Protocol):
+    """Maps the text files of the evidence to what stands in them."""
+
+    def scan(self, evidence: Evidence) -> Matched:
+        """Signals, marks, gaps and summaries, sorted by file and line."""
+
+
+class Local:
+    """All cores of this machine."""
+
+    def scan(self, evidence: Evidence) -> Matched:
+        """See Engine. Raises ContentError when a signature is at fault."""
+        return scanned(evidence, evidence.files, quota(evidence))
+
+
+LOCAL = Local()
+
+
+class Dask:
+    """The workers of a Dask cluster. What they cannot read at the same path (archives, local disks) is scanned here.
+
+    address: of the scheduler, `HOST:PORT`. Who may submit to it may run code on it: it must be one that you trust.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def scan(self, evidence: Evidence) -> Matched:
+        """See Engine. Raises UsageError without the package, TriageError when the cluster fails."""
+        items = evidence.lendable()
+        with _connected(self.address) as client:
+            asked = {"limit": quota(evidence), "digest": content.digest()}
+            parts = _gathered(client, client.map(scan_part, list(_parts(items)), **asked, pure=False))
+        for gap in (gap for part in parts for gap in part.gaps):
+            evidence.note(gap)
+        sent = {item.file.path for item in items} - {path for part in parts for path in part.absent}
+        rest = [file for file in evidence.files if file.path not in sent]
+        return joined([scanned(evidence, rest, quota(evidence)), *(part.matched for part in parts if part.matched)])
+
+
+def engine(name: str) -> Engine:
+    """`local`, or `dask://HOST:PORT`. Raises UsageError."""
+    if name == "local":
+        return LOCAL
+    if found := _DASK.fullmatch(name):
+        return Dask(found["place"])
+    raise UsageError(f"no engine {name!r}: say local, or dask://HOST:PORT of a scheduler")
+
+
+def quota(evidence: Evidence) -> int:
+    """Marks of one file: what it is depends on how many files there are, wherever each is scanned."""
+    return sampling.quota(sum(file.text for file in evidence.files))
+
+
+def scanned(evidence: Evidence, files: Iterable[File], limit: int, threads: int | None = None) -> Matched:
+    """What stands in some of the files."""
+    return match(files, evidence.chunks, catalogue(), parser, parsers(), threads=threads, limit=limit)
+
+
+class Part(Record, frozen=True, kw_only=True):
+    """A worker's answer. absent: files that it does not have. content: digest of its catalogue, if it has another."""
+
+    matched: Matched | None = None
+    gaps: tuple[Gap, ...] = ()
+    absent: tuple[str, ...] = ()
+    content: str | None = None
+
+
+def scan_part(items: Sequence[Item], limit: int, digest: str) -> Part:
+    """Runs on a worker, in one thread: its cores are the cluster's to share out."""
+    if (own := content.digest()) != digest:
+        return Part(content=own)
+    here = [item for item in items if _is_here(item)]
+    with lent(here) as evidence:
+        matched = scanned(evidence, evidence.files, limit, threads=1)
+        gaps = tuple(evidence.gaps)
+    absent = {item.file.path for item in items} - {item.file.path for item in here}
+    return Part(matched=matched, gaps=gaps, absent=tuple(sorted(absent)))
+
+
+def _is_here(item: Item) -> bool:
+    try:
+        return Path(getattr(item.blob, "path", "")).stat().st_size >= item.blob.size
+    except OSError:
+        return False
+
+
+def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The largest first, so that the end is not waited for by all; small files together."""
+    part: list[Item] = []
+    for item in sorted(items, key=lambda item: (-item.blob.size, item.file.path)):
+        part.append(item)
+        if len(part) == MANY or sum(each.blob.size for each in part) >= PART:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def joined(parts: Iterable[Matched]) -> Matched:
+    """Answers for different files as one, in the order of the files; signatures are those of this process."""
+    parts, known = list(parts), catalogue()
+    replaced = msgspec.structs.replace
+    signals = [replaced(each, signature=known[each.signature.id]) for part in parts for each in part.signals]
+    return Matched(
+        signals=tuple(sorted(signals, key=lambda signal: signal.event.where.file)),
+        marks=tuple(sorted((mark for part in parts for mark in part.marks), key=lambda mark: mark.event.where.file)),
+        gaps=tuple(sorted({gap: None for part in parts for gap in part.gaps}, key=lambda gap: gap.file or "")),
+        summaries=tuple(sorted((each for part in parts for each in part.summaries), key=lambda each: each.file)),
+    )
+
+
+def _connected(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise UsageError("--engine dask://… needs: pip install 'gpu-triage[dask]'") from error
+    connect: Any = Client  # it has no types of its own
+    try:
+        return connect(f"tcp://{address}", timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise TriageError(f"dask://{address}: no scheduler answers there; is it running? ({error})") from None
+
+
+def _gathered(client: Any, futures: list[Any]) -> list[Part]:
+    """All answers. Raises TriageError when workers die, UsageError when their signatures are not those of here."""
+    from distributed import KilledWorker
+
+    try:
+        parts: list[Part] = client.gather(futures)
+    except (KilledWorker, CancelledError, RuntimeError, OSError, ImportError, AttributeError, TypeError) as error:
+        what = str(error).split("\n")[0][:200] or type(error).__name__
+        raise TriageError(f"the Dask cluster failed: {what}; do its workers have the same gpu-triage?") from None
+    if any(part.content for part in parts):
+        raise UsageError("workers of the Dask cluster have other signatures; install the same gpu-triage there")
+    return parts
