@@ -75,19 +75,22 @@ def _signal(signature: Signature, proof: list[Fact]) -> Signal:
     fields = {name: _scalar(each.value) for each in proof for name in (each.name, each.name.rpartition(".")[2])}
     return Signal(
         signature=signature,
-        event=_event(fact, where),
+        event=_event(fact, where, proof),
         fields={name: value for name, value in fields.items() if value is not None},
         entity=dict(fact.entity),
         last_line=where.line,
     )
 
 
-def _event(fact: Fact, where: Where) -> Event:
+def _event(fact: Fact, where: Where, proof: list[Fact]) -> Event:
+    """At the place of the first; the body has what the others rest on too, when that is more than one line."""
     text = (fact.text or f"{fact.name} = {fact.value}")[:_TEXT]
+    beside = [each.text[:_TEXT] for each in proof[1:] if each.evidence and each.text and each.where != fact.where]
     numbers = {key: value for key in ("rank", "local_rank", "pid") if isinstance(value := fact.entity.get(key), int)}
     node = fact.entity.get("node")
+    body = " + ".join(dict.fromkeys([text, *beside]))
     return Event(
-        where=where, text=text, body=text, source=fact.name.partition(".")[0], time=fact.time,
+        where=where, text=text, body=body, source=fact.name.partition(".")[0], time=fact.time,
         node=str(node) if node is not None else None, rank=numbers.get("rank"), local_rank=numbers.get("local_rank"),
         pid=numbers.get("pid"),
     )  # fmt: skip
