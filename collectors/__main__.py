@@ -1,5 +1,6 @@
 """Collects on this node and writes a tar.gz to standard output: python3 -I -S collectors.pyz NODE [--base64]."""
 
+import errno
 import gzip
 import importlib
 import io
@@ -105,7 +106,13 @@ class Sender(object):
             for entry in sorted(entries):
                 path = os.path.join(folder, entry)
                 name = os.path.relpath(path, job.folder)
-                one = self._file(module_path(job, name), path, dict(known.get(name, {})), lines)
+                try:
+                    one = self._file(module_path(job, name), path, dict(known.get(name, {})), lines)
+                except (IOError, OSError) as error:
+                    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                        raise
+                    notes.append({"step": name, "failed": "%s: no room here for a clean copy of it" % name})
+                    continue  # nothing leaves that is not redacted
                 if one:
                     found.append(one)
         shutil.rmtree(job.folder, ignore_errors=True)
@@ -119,6 +126,7 @@ class Sender(object):
             known.update(self._redact(source, target, packed, "reduced" in known))
             if packed and lines:
                 known.update(self._reduced(target))
+            target.flush()
             size = target.tell()
             target.seek(0)
             if packed and name.endswith(".gz"):

@@ -150,3 +150,16 @@ def test_folders_are_removed_and_signals_obeyed(tmp_path: Path, monkeypatch: pyt
         process.communicate()
     assert process.returncode == 143
     assert not list(tmp_path.glob("triage-*"))
+
+
+def test_a_node_without_room_for_clean_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redaction makes this file longer than any file may be here: its row says so, and the others come."""
+    names = {"large": module("large", "run.text('a.txt', 'x\\n'); run.text('b.txt', '/home/ab \\n' * 30000)")}
+    names["small"] = module("small", "run.text('c.txt', 'y\\n')")
+    app = packed(monkeypatch, tmp_path, names)
+    limited = ["sh", "-c", 'ulimit -f 600; exec "$@"', "sh", *command(app, 8)]  # blocks of 512 bytes
+    done = subprocess.run(limited, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = Sent(done.stdout)
+    assert found.rows["large"]["failed"] == ["b.txt: no room here for a clean copy of it"]
+    assert sorted(found.files) == ["large/a.txt", "small/c.txt"]
