@@ -28,6 +28,9 @@ from triage.model.summary import Summary
 __all__ = ["Matched", "cores", "markers", "match", "match_facts"]
 
 SMALL = 8 << 20  # bytes of a file whose step lines are all looked at
+WORTH = 8  # lines looked at for each mark that a file may give
+_LINE = 100  # bytes of a usual line
+_GROUP = 16  # lines among which there is a step
 FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
@@ -157,7 +160,7 @@ class _Work:
     def __init__(self, file: File, scanner: Scanner, parser: Parser, limit: int) -> None:
         self.file, self._scanner = file, scanner
         self._reader, self._merger = Reader(file, parser), Merger()
-        self.sampler = sampling.Sampler(scanner.marks, len(scanner.signatures), limit)
+        self.sampler, self._limit = sampling.Sampler(scanner.marks, len(scanner.signatures), limit), limit
         self.summary = summaries.unread(file)
         self._before: Chunk | None = None
         self._first: Stamp | None = None
@@ -179,12 +182,12 @@ class _Work:
     def read(self, step: _Step, after: Chunk | None) -> None:
         """Read the hits of one chunk."""
         chunk = step.chunk
-        found, often = self._scanner.scan(chunk.data, step.ends), self._scanner.scan_often(chunk.data, step.stride)
+        found, often = self._scanner.scan(chunk.data, step.ends), self._often(chunk.data, step.stride)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
         readings = [reading for hit in self._within_budget(hits, step.far) if (reading := self._reading(view, hit))]
         self._merger.add(readings, view.lines())
-        self.sampler.add(view, chunk.data, sorted([*marks, *often.hits]), self._reader, step.far)
+        self.sampler.add(view, chunk.data, sorted([*marks, *often]), self._reader, step.far)
         for index, count in found.more.items():
             self._left[index] = self._left.get(index, 0) + count
         if self._before is None:
@@ -193,6 +196,16 @@ class _Work:
         if after is None:
             self.summary = summaries.of_last(view, self._reader, self._first)
         self._before = edge(chunk)
+
+    def _often(self, data: bytes, stride: int) -> list[Hit]:
+        """Hits of frequent marks. Of many files each gives few: not all lines of each are looked at to choose them."""
+        if stride or len(data) < WORTH * self._limit * _LINE:
+            return self._scanner.scan_often(data, stride).hits
+        return [
+            hit._replace(start=hit.start + first, end=hit.end + first, at=hit.at + first)
+            for first, last in _here_and_there(data, self._limit)
+            for hit in self._scanner.scan_often(data[first:last]).hits
+        ]
 
     def _split(self, hits: list[Hit]) -> tuple[list[Hit], list[Hit]]:
         first = len(self._scanner.signatures)
@@ -238,3 +251,15 @@ class _Work:
                 what = f"{count} or more further lines that look like {self._scanner.signatures[index].id}"
                 out.append(Gap(what=what, why="truncated", node=self.file.node, file=self.file.path))
         return out
+
+
+def _here_and_there(data: bytes, count: int) -> Iterator[tuple[int, int]]:
+    """So many groups of whole lines, evenly apart; the first and the last group are larger."""
+    last, at = data.rfind(b"\n", 0, len(data) - _GROUP * _GROUP * _LINE) + 1, 0
+    for start in range(0, last, max(len(data) // count, 1)):
+        begin = max(at, data.rfind(b"\n", 0, start) + 1)
+        lines = _GROUP if start else _GROUP * _GROUP
+        at = min(data.find(b"\n", begin + lines * _LINE) + 1 or last, last)
+        if begin < at:
+            yield begin, at
+    yield max(last, at), len(data)
