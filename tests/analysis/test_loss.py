@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.analysis.build import incident, named, step
@@ -47,6 +48,18 @@ def test_the_verdict(values: list[object], verdict: str, since: int) -> None:
 )
 def test_what_is_nothing(values: list[object]) -> None:
     assert told(values) == []
+
+
+def test_bars_that_begin_again_in_each_epoch_have_no_course() -> None:
+    line, marks = 0, []
+    for epoch, level in enumerate([0.6, 0.1, 0.1]):
+        for at in range(epoch, 60, 3):  # of each epoch a third of the bar is left
+            line += 1
+            value = 2.0 if (epoch, at) == (2, 50) else level
+            mark = step(at, loss=value)
+            where = msgspec.structs.replace(mark.event.where, line=line)
+            marks.append(msgspec.structs.replace(mark, event=msgspec.structs.replace(mark.event, where=where)))
+    assert list(loss.derive(incident(marks=marks))) == []
 
 
 def test_the_loss_scale_at_its_end() -> None:

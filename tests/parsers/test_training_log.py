@@ -50,6 +50,20 @@ def test_other_bars_and_evaluations_are_no_steps(part: str) -> None:
     assert not [kind for kind, _ in marks(line) if kind == "step"]
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Evaluation  [1990/2007]  eta: 0:01:21    time: 4.6874  data: 0.0910  max mem: 17334", "1990"),
+        ("Test: [10/124] Data 75.717 (96.748) Batch 76.307 (104.039).", "10"),
+        ("2026-08-12 05:44:02,294 Epoch[1] Batch [220]  Speed: 606.44 samples/sec,  loss=46.012,", "220"),
+        ("23-05-06 20:54:16.019 - INFO: [epoch: 19, iter: 121,300, lr:(1.723e-04,)] l_pix: 5.1293e-03", None),
+    ],
+)
+def test_lines_of_other_loops(line: str, step: str | None) -> None:
+    found = [values for kind, values in marks(line) if kind == "step"]
+    assert found and found[0].get("step") == step
+
+
 def test_ends() -> None:
     for line in lines_of("training_log", "ends.log"):
         assert "end" in {kind for kind, _ in marks(line)}, line

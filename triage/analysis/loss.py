@@ -7,6 +7,7 @@ loss.before, loss.peak    median before it and highest value after (finite ones)
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -101,7 +102,14 @@ def _float(value: object) -> float | None:
 
 def _judge(points: list[Point]) -> Found | None:
     told = [point for point in points if point.loss is not None]
-    return _not_a_number(told) or _jump(told) or _scale(points)
+    return _not_a_number(told) or (None if _by_epoch(points) else _jump(told)) or _scale(points)
+
+
+def _by_epoch(points: list[Point]) -> bool:
+    """Bars that count from the start again in each epoch: one number stands for many steps, and each is one batch."""
+    lines = sorted(points, key=lambda point: point.where.line or 0)
+    falls = sum(after.step < before.step / 10 for before, after in itertools.pairwise(lines))
+    return falls > 1
 
 
 def _not_a_number(told: list[Point]) -> Found | None:

@@ -47,6 +47,8 @@ _STEPS = (
     r"(?:[^\n]{0,300}?\b[Tt]ime:?\s{1,6}(?P<step_s>[\d.]+))?",
     r"Epoch\[\d+\] Batch ?\[(?P<step>\d+)\]\s{1,4}Speed: [\d.]+ samples/sec",
     r"Train: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) ",
+    # MetricLogger of DETR, MAE, LAVIS, with any head
+    r"\w  ?\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]\s{1,4}eta: [\d:]",
     # mmcv, mmengine; detectron2
     r"Epoch(?:\(train\))? {1,3}\[\d+\]\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]"
     r"(?:[^\n]{0,300}?\btime: (?P<step_s>[\d.]+))?",
@@ -68,6 +70,11 @@ MARKS = (
     ("end", r"`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)"),
     ("end", r"[Tt]raining (?:is )?(?:complete[d.!]?|finished|done)\b"),
     ("end", r"Training completed\. Do not forget to share your model"),
+    ("end", r"[Ff]inal (?:(?:test|val|validation|eval) )?(?:accuracy|acc|loss|score|mAP|F1|perplexity)\b[^\n]{0,12}\d"),
+    ("end", r"\b[Tt]est [Rr]esults?: ?\{"),
+    ("end", r"\| {0,12}Tasks {0,12}\| {0,4}Version {0,4}\|"),  # lm-eval
+    ("end", r"Run finished \d+ round\(s\) in [\d.]+ ?s"),  # Flower
+    ("end", r"Application shutdown complete\."),  # uvicorn: asked to stop, and stopped
     ("end", r"\bdone training\b|epochs completed in [\d.]+ hours"),
     ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
     ("well", r"Processed prompts: +100%\|"),  # vLLM, offline
