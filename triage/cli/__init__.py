@@ -33,6 +33,14 @@ class Commands(click.Group):
             equip(cmd_name, command)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; whoever stopped reading (`| head`) has what he wanted, and click would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _silence_stdout()
+            sys.exit(141)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line each, read from the module's first docstring line without importing it."""
         rows = [(name, _first_line(name)) for name in self.list_commands(ctx)]
@@ -66,12 +74,13 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("triage: interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        _silence_stdout()
-        sys.exit(141)
     except TriageError as error:
         click.echo(f"triage: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        _trace(error)
+        click.echo(f"triage: {_where(error)}: {error.strerror or error}", err=True)
+        sys.exit(1)
     except Exception as error:  # the outermost frame: no traceback reaches a user, unless asked for
         _unexpected(error)
         sys.exit(1)
@@ -82,9 +91,21 @@ def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _unexpected(error: Exception) -> None:
+def _where(error: OSError) -> str:
+    """What could not be used: the file that the error names, else the terminal, pipe or file that stdout is."""
+    if error.filename:
+        return ascii(error.filename)[1:-1] if isinstance(error.filename, str) else str(error.filename)
+    _silence_stdout()
+    return "the answer cannot be written"
+
+
+def _trace(error: Exception) -> None:
     if any(word.startswith("-vv") for word in sys.argv):
         import traceback
 
         traceback.print_exception(error)
+
+
+def _unexpected(error: Exception) -> None:
+    _trace(error)
     click.echo(f"triage: internal error: {type(error).__name__}: {error} (again with -vv shows where)", err=True)

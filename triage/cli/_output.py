@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -96,9 +97,12 @@ def deliver(text: str, output: str | None) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(f"{output}: {error.strerror or error}") from error
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise UsageError(f"{output}: {error.strerror or error}") from error
+        raise
 
 
 def stdout_is_terminal() -> bool:
