@@ -41,13 +41,6 @@ def test_one_of_two_says_nothing(lines: list[str], tmp_path: Path) -> None:
     assert "network/rdma-config" not in explained(tmp_path, *lines)
 
 
-def test_a_run_that_goes_on_is_well(tmp_path: Path) -> None:
-    steps = [f"step {number} loss 2.{number} step_time 100 ms" for number in range(1, 60)]
-    lines = [HCA.format(node="node1", value="mlx5_9"), NONE.format(node="node1"), *steps]
-    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
-    assert triage.explain(str(tmp_path)).verdict == "healthy"
-
-
 def test_a_file_that_the_job_asked_for(tmp_path: Path) -> None:
     line = MISSING.format(node="node1")
     assert "config/environment" in explained(tmp_path, TOPOLOGY.format(node="node1"), line)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from triage.graph import cascade, clocks, episodes, identity
+from triage.graph.pace import Pace
 from triage.model.base import Scalar
 from triage.model.bundle import File, Gap
 from triage.model.event import Event, Fact, Mark, Signal
@@ -39,8 +40,8 @@ def build(
     placed = [_place(signal, who, time, found, window, homes) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
     rows, answered = episodes.epochs(found, failed)
-    progress = _last_progress(time, marks, facts)
-    placed = cascade.demote([_quiet(item, progress, answered) for item in placed])
+    progress, pace = _last_progress(time, marks, facts), Pace(marks, time)
+    placed = cascade.demote([_quiet(item, progress, pace, answered) for item in placed])
     return Incident(
         files=tuple(files),
         signals=tuple(placed),
@@ -190,14 +191,17 @@ def _last_progress(time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[F
     return _Last(lines=lines, at=max(times, default=None), begun=frozenset(begun - waiting))
 
 
-def _quiet(item: Placed, progress: _Last, answered: int) -> Placed:
+def _quiet(item: Placed, progress: _Last, pace: Pace, answered: int) -> Placed:
     """A survivable signal after which the job made progress is noise; so is what belongs to another episode.
+
+    One that degrades is noise when the job went on as fast as before it; without a pace before it, it stays.
 
     Ranks that step have found each other: what kept them from it before is over, whatever it was.
     """
     if item.rule is None and item.episode != answered:
         return msgspec.structs.replace(item, rule="other-episode")
     passes = item.signal.signature.progress == "survivable" or item.signal.signature.layer == "rendezvous"
+    passes = passes or (item.signal.signature.progress == "degrades" and pace.kept(item) is True)
     if item.rule is None and passes and _progressed(item, progress):
         return msgspec.structs.replace(item, rule="progress")
     return item

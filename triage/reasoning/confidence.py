@@ -22,7 +22,10 @@ UNKNOWN = -0.08  # a question of the playbook's path had no answer
 
 
 class Weighing(Record, frozen=True, kw_only=True):
-    """What a hypothesis rests on; `reasons` are told with -v."""
+    """What a hypothesis rests on; `reasons` are told with -v.
+
+    degrades: the job went on, on a slower way; nothing says that this is not how it was meant to run.
+    """
 
     support: Support
     specificity: Specificity = "strong"
@@ -33,6 +36,7 @@ class Weighing(Record, frozen=True, kw_only=True):
     rival: bool = False
     severity: str = "fatal"
     survivable: bool = False
+    degrades: bool = False
     unknown: int = 0
     undecided: bool = False
 
@@ -44,6 +48,6 @@ def confidence(weighing: Weighing) -> float:
     value += EXPLAINS * weighing.explains + FIRST * weighing.first + RIVAL * weighing.rival
     value += {"warning": WARNING, "info": INFO}.get(weighing.severity, 0.0)
     value += SURVIVABLE * weighing.survivable + UNKNOWN * min(weighing.unknown, 3)
-    if weighing.undecided or weighing.symptom_only or weighing.specificity == "weak":
+    if weighing.undecided or weighing.symptom_only or weighing.degrades or weighing.specificity == "weak":
         value = min(value, UNDECIDED)
     return round(min(max(value, 0.05), 0.97), 2)

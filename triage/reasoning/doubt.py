@@ -39,13 +39,18 @@ def _strong(signature: Signature) -> bool:
 
 def _went_on(incident: Incident, candidate: Candidate) -> Iterator[str]:
     """Steps of the same file after the last line of a candidate that should have ended the job."""
+    file, count = steps_after(incident, candidate)
+    if count > 1 and not candidate.cause.id.startswith("performance/"):
+        yield f"Training went on: {count} steps are logged after it in {file}"
+
+
+def steps_after(incident: Incident, candidate: Candidate) -> tuple[str, int]:
+    """The file of the candidate's last line, and how many step lines follow it there."""
     last = max((_end(incident.signals[index]) for index in candidate.indexes), default=None)
-    if last is None or candidate.cause.id.startswith("performance/"):
-        return
+    if last is None:
+        return "", 0
     later = [mark for mark in incident.marks if mark.kind == "step" and mark.event.where.file == last[0]]
-    count = sum((mark.event.where.line or 0) > last[1] for mark in later)
-    if count > 1:
-        yield f"Training went on: {count} steps are logged after it in {last[0]}"
+    return last[0], sum((mark.event.where.line or 0) > last[1] for mark in later)
 
 
 def _end(item: Placed) -> tuple[str, int]:

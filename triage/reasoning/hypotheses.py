@@ -85,7 +85,9 @@ def _weigh(incident: Incident, candidate: Candidate, rivals: Sequence[Candidate]
             key=_SEVERITY.index,
             default="fatal",
         ),
-        survivable=bool(best) and all(item.signal.signature.progress == "survivable" for item in best),
+        survivable=bool(best) and all(item.signal.signature.progress != "fatal" for item in best),
+        degrades=all(item.signal.signature.progress == "degrades" for item in best)
+        and doubt.steps_after(incident, candidate)[1] > 1,
         unknown=max((walk.unknown for walk in candidate.walks), default=0),
         undecided=any(walk.missing for walk in candidate.walks) and not strong,
     )

@@ -13,6 +13,10 @@ _ROLES = {
     "consequence": "follows from something else",
     "context": "is neither cause nor consequence",
 }
+_SURVIVED = {
+    "survivable": "when steps follow it, it was noise",
+    "degrades": "when steps follow it that are as fast as those before, it was noise",
+}
 _LIVE = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|#])")
 
 
@@ -59,7 +63,7 @@ def _facts(signature: Signature) -> Iterator[str]:
         "cause": f"`{signature.cause}`" if signature.cause else "",
         "severity": signature.severity,
         "specificity": signature.specificity,
-        "survived": "when steps follow it, it was noise" if signature.progress == "survivable" else "",
+        "survived": _SURVIVED.get(signature.progress, ""),
         "seen in": ", ".join(signature.sources),
         "status": signature.status,
         "playbook": f"`triage playbook show {signature.playbook}`" if signature.playbook else "",
