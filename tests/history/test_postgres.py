@@ -20,7 +20,9 @@ from services.sshd import free_port
 from triage.cli import cli
 from triage.errors import UsageError
 from triage.history import questions
+from triage.history.database import WAIT_S
 from triage.history.places import Address, place
+from triage.history.postgres import _SETTINGS
 from triage.history.store import Store, StoreError
 
 EVIDENCE = str(Path(__file__).parents[2] / "fixtures/incidents/cgroup-kill/evidence")
@@ -127,6 +129,16 @@ def test_the_whole_program_says_one_line_when_the_server_goes_away(url: str) -> 
     assert done.stdout.startswith("postgresql://triage@127.0.0.1")
     with Store(named(url)) as store:
         assert questions.listed(store) == []
+
+
+def test_a_writer_that_never_ends_keeps_nobody_waiting(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = tuple(each.replace(f"lock_timeout = '{WAIT_S}s'", "lock_timeout = '300ms'") for each in _SETTINGS)
+    assert short != _SETTINGS
+    with Store(named(url)) as store, store.writing():
+        monkeypatch.setattr("triage.history.postgres._SETTINGS", short)
+        done = explained("--history", url)
+        assert done.exit_code == 0 and "lock timeout" in done.stderr and done.stderr.count("\n") == 1
+        assert told("list", "--history", url).startswith("id")  # who only reads does not wait
 
 
 def test_who_may_only_read_reads(url: str) -> None:
