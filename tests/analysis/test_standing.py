@@ -121,6 +121,15 @@ def answer(folder: str) -> tuple[str, str, int | None]:
     return report.verdict, best.cause, best.culprits[0].rank
 
 
+def test_the_worker_that_the_loader_waits_for_is_told() -> None:
+    """Workers of the other ranks wait for work themselves, and are not."""
+    report = triage.explain(str(FIXTURES / "worker"))
+    assert (
+        "its loader worker is at work: process 1933, Shards.__getitem__ (train.py:12)"
+        in report.hypotheses[0].evidence[0].text
+    )
+
+
 def test_recorded_hangs() -> None:
     """The second kind of dump of one process is a second look; a single one without any timeout only suspects."""
     assert answer("worker") == ("diagnosed", "data/loader-bottleneck", 2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from triage.model.base import Scalar
 from triage.model.event import Fact, Where
 from triage.model.incident import Incident
 
@@ -113,21 +114,31 @@ def _last_dumps(incident: Incident) -> tuple[dict[int, str], set[int]]:
 
     A rank has an older one only when all others that dumped as often as most went on since theirs of that time.
     """
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    dumps: dict[Scalar, set[str]] = defaultdict(set)
     for fact in incident.facts:
-        rank = fact.entity.get("rank")
-        if fact.name in ("fr.enqueued", "fr.completed") and isinstance(rank, int) and isinstance(fact.value, int):
-            counts[rank][fact.where.file] = counts[rank].get(fact.where.file, 0) + max(unwrapped(fact.value), 0)
-    several = {rank for rank, files in counts.items() if len(files) > 1}
+        if fact.name == "fr.entries":  # one a dump
+            dumps[fact.entity.get("rank")].add(fact.where.file)
+    several = {rank for rank, files in dumps.items() if isinstance(rank, int) and len(files) > 1}
     if not several:
         return {}, set()
+    counts = _counted(incident)
     attempts = {file.path: file.attempt or 0 for file in incident.files}
     last = {
         rank: max(sorted(files), key=lambda file: (attempts.get(file, 0), files[file]))
         for rank, files in counts.items()
     }
-    went_on = all(len(set(counts[rank].values())) > 1 for rank in several)
+    went_on = all(len(set(counts[rank].values())) > 1 for rank in several if rank in counts)
     return last, set(counts) - several if went_on else set()
+
+
+def _counted(incident: Incident) -> dict[int, dict[str, int]]:
+    """By rank and dump, all that it had issued and finished."""
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for fact in incident.facts:
+        rank = fact.entity.get("rank")
+        if fact.name in ("fr.enqueued", "fr.completed") and isinstance(rank, int) and isinstance(fact.value, int):
+            counts[rank][fact.where.file] = counts[rank].get(fact.where.file, 0) + max(unwrapped(fact.value), 0)
+    return counts
 
 
 def _grouped(values: dict[tuple[int, str], dict[str, Fact]]) -> list[Group]:

@@ -7,6 +7,7 @@ there.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from triage.model.incident import Incident
 
 NEAR = 6  # innermost frames in which a native call says what the thread waits for
 _LIBRARY = re.compile(r"^.{0,300}?(?:site-packages|dist-packages|python3\.\d{1,2})/(?!site-packages|dist-packages)")
+_IDLE = re.compile(r"multiprocessing/(?:queues|connection|synchronize)\.py")  # an empty queue
 _CALL = re.compile(r"(?P<name>.{0,300}?) \((?P<file>[^()]{1,400}?)(?::(?P<line>\d{1,8}))?\)")
 
 
@@ -36,6 +38,7 @@ class Stand:
     frame: str
     user: str
     way: tuple[tuple[str, str], ...]
+    worker: str = ""
 
     @property
     def waits(self) -> bool:
@@ -46,14 +49,28 @@ class Stand:
 def stands(incident: Incident) -> list[Stand]:
     """All main threads of all dumps, in the order of the evidence."""
     lines = {_key(fact): fact.value for fact in incident.facts if fact.name == "stack.lines"}
-    kernel = _kernel(incident)
+    kernel, workers = _kernel(incident), _workers(incident)
     ranks = _ranks(incident)
     found = []
     for fact in incident.facts:
         if fact.name == "stack.frames" and isinstance(fact.value, list) and fact.value:
             rank, numbers = _rank(fact, ranks), lines.get(_key(fact))
             on = kernel.get((rank, fact.entity.get("pid")))
-            found.append(_stand(fact, rank, numbers if isinstance(numbers, list) else [], on))
+            stand = _stand(fact, rank, numbers if isinstance(numbers, list) else [], on)
+            worker = workers.get(stand.rank, "") if stand.at == "input" and stand.rank is not None else ""
+            found.append(dataclasses.replace(stand, worker=worker))
+    return found
+
+
+def _workers(incident: Incident) -> dict[int, str]:
+    """By rank the innermost frame of a loader worker that does not itself wait for work."""
+    found: dict[int, str] = {}
+    for fact in incident.facts:
+        rank = fact.entity.get("rank")
+        if fact.name == "stack.worker" and isinstance(rank, int) and isinstance(fact.value, list) and fact.value:
+            frames = [short(str(each)) for each in fact.value]
+            if not any(_IDLE.search(frame) for frame in frames[:NEAR]):
+                found[rank] = f"process {fact.entity.get('pid')}, {frames[0]}"
     return found
 
 

@@ -84,4 +84,6 @@ def sentence(stand: Stand) -> str:
     told = f"{who} stands {_WORDS.get(stand.at, stand.at)}: {stand.frame}"
     if stand.user != stand.frame:
         told += f", called from {stand.user}"
+    if stand.worker:
+        told += f"; its loader worker is at work: {stand.worker}"
     return told + (f"; {_SLEEPS[stand.on]}" if stand.on in _SLEEPS else "")

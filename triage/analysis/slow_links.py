@@ -57,8 +57,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
 def _matrices(incident: Incident) -> list[Matrix]:
     found: dict[tuple[Scalar, ...], Matrix] = {}
     for fact in incident.facts:
-        rate = number(fact.value)
-        if fact.name != "pair.gbs" or rate is None:
+        rate = number(fact.value) if fact.name == "pair.gbs" else None
+        if rate is None:
             continue
         entity = fact.entity
         kind = "gpu" if entity.get("gpu") is not None else "node"
