@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from triage.model.base import Value
@@ -75,12 +76,15 @@ def _size(item: dict[Any, Any], key: str) -> int:
 
 def _runs(segment: dict[Any, Any], blocks: Segments, place: Callable[[dict[Any, Any]], str]) -> Iterator[Run]:
     """The blocks in order, neighbours that are alike as one; what they leave of the segment is unknown."""
-    if all(integer(block.get("address")) is not None for block in blocks):
-        blocks = sorted(blocks, key=lambda block: integer(block["address"]) or 0)
-    whole = not _size(segment, "active_size") and not any(_letter(block) in "ap" for block in blocks)
     room = _size(segment, "total_size")
-    alike = ((_letter(block, whole), _holder(block, place), min(_size(block, "size"), room)) for block in blocks)
-    for (state, holder), group in groupby(alike, key=lambda item: item[:2]):
+    letters = [_letter(block.get("state")) for block in blocks]
+    if not _size(segment, "active_size") and "a" not in letters and "p" not in letters:
+        letters = ["f" if letter == "i" else letter for letter in letters]
+    alike = [
+        (letter, place(block) if letter in "ap" else "", min(_size(block, "size"), room))
+        for letter, block in _in_order(list(zip(letters, blocks, strict=True)))
+    ]
+    for (state, holder), group in groupby(alike, key=itemgetter(0, 1)):
         sizes = [size for _, _, size in group]
         size = min(sum(sizes), room)
         room -= size
@@ -90,14 +94,16 @@ def _runs(segment: dict[Any, Any], blocks: Segments, place: Callable[[dict[Any, 
         yield Run("u", room, 0, 0, "")
 
 
-def _letter(block: dict[Any, Any], whole: bool = False) -> str:
-    state = block.get("state")
-    letter = _STATES.get(state, "u") if isinstance(state, str) else "u"
-    return "f" if whole and letter == "i" else letter
+def _in_order(rows: list[tuple[str, dict[Any, Any]]]) -> list[tuple[str, dict[Any, Any]]]:
+    """By address when all have one, else as they stand: old releases list them in the order of addresses."""
+    known = [at for _, block in rows if (at := integer(block.get("address"))) is not None]
+    if len(known) < len(rows) or known == sorted(known):
+        return rows
+    return [row for _, row in sorted(zip(known, rows, strict=True), key=itemgetter(0))]
 
 
-def _holder(block: dict[Any, Any], place: Callable[[dict[Any, Any]], str]) -> str:
-    return place(block) if _letter(block) in "ap" else ""
+def _letter(state: Any) -> str:
+    return _STATES.get(state, "u") if isinstance(state, str) else "u"
 
 
 def _holders(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
