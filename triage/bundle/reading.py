@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from triage.bundle.blobs import BUFFER
-from triage.bundle.normalise import LONGEST, normalise
+from triage.bundle.normalise import LONGEST, feeds, normalise
 from triage.model.bundle import Chunk, File
 
 CHUNK = 4 << 20  # bytes: large enough that scanning dominates, small enough to stay in a core's cache
@@ -20,7 +20,7 @@ def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
         following = _block(stream)
         plain = normalise(block, first_line)
         yield Chunk(file=file, first_line=first_line, last=not following, **plain._asdict())
-        first_line += block.count(b"\n")
+        first_line += feeds(block)
         block = following
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
+from typing import Any
 
 from triage.model.bundle import Chunk, File, Window
 
 LINE = 8_192  # bytes of a line that are looked at; a longer one is cut around the hit
 _SEAMS = 1_000  # seams of one line that are looked at
+LARGE = 1 << 20  # bytes of a chunk whose line feeds numpy finds, all at once and at three times the speed
 EDGE = 262_144  # bytes of the neighbouring chunks that a window may reach into
 
 
@@ -24,6 +26,7 @@ class View:
         self._before, self._after = before, after
         self._texts: dict[int, str] = {}
         self._counted = (0, 0)  # an offset, and the line feeds before it
+        self._feeds: Any = None  # offsets of all line feeds of a large chunk
 
     def window(self, start: int, before: int, after: int, at: int = 0) -> Window:
         """The line that starts at an offset with up to so many lines around it.
@@ -71,7 +74,17 @@ class View:
         return self.number(self._data.rfind(b"\n", 0, max(len(self._data) - 1, 0)) + 1)
 
     def _count(self, start: int) -> int:
-        """Line feeds before an offset, counted on from where the last question stood: hits come in order."""
+        """Line feeds before an offset."""
+        if len(self._data) < LARGE:
+            return self._counted_on(start)
+        if self._feeds is None:
+            import numpy
+
+            self._feeds = numpy.flatnonzero(numpy.frombuffer(self._data, numpy.uint8) == 10)
+        return int(self._feeds.searchsorted(start))
+
+    def _counted_on(self, start: int) -> int:
+        """Counted on from where the last question stood: hits come in order."""
         position, count = self._counted
         if start < position:
             count -= self._data.count(b"\n", start, position)
