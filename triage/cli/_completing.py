@@ -113,6 +113,7 @@ VALUES: dict[tuple[str, str], Callable[[], Iterable[str]] | None] = {
     ("signature test", "names"): signatures,
     ("signature docs", "names"): signatures,
     ("signature new", "name"): layers,
+    ("signature lint", "lang"): languages,
     ("history list", "cause"): areas,
     ("history list", "signature"): signatures,
     ("history nodes", "cause"): areas,

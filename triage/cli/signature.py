@@ -94,7 +94,8 @@ def new(name: str, into: Path | None) -> None:
 
 @command.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
-def lint(paths: tuple[Path, ...]) -> None:
+@click.option("--lang", metavar="TAG", help="List what this language lacks, and stop: zh.")
+def lint(paths: tuple[Path, ...], lang: str | None) -> None:
     """Tell every fault of all signatures and translations, or of the signatures below PATHS; exit 2 if there are any.
 
     Example: triage signature lint signatures/gpu
@@ -102,6 +103,9 @@ def lint(paths: tuple[Path, ...]) -> None:
     from triage.matching.lint import lint as faults
     from triage.report import language
 
+    if lang:
+        click.echo("\n".join(language.missing(language.words(lang).tag)) or "nothing is missing")
+        return
     told = [] if paths else language.languages()
     found = [*faults(paths), *(fault for tag in told for fault in language.faults(tag))]
     if found:

@@ -98,6 +98,9 @@ def _named_by(report: Report) -> Iterator[tuple[str, str]]:
         yield from (("playbooks", name) for name in [best.playbook] if name)
         yield from (("signatures", each.signature) for each in best.evidence if each.signature)
         yield from (("signatures", name) for name in best.explains)
+    for row in report.timeline:  # a line of several signatures is cited once
+        yield ("signatures", row.signature)
+        yield from (("rules", name) for name in [row.rule] if name)
 
 
 def _told(place: Path, ids: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -163,6 +166,12 @@ def faults(tag: str) -> list[str]:
     found += [fault for kind in translations.KINDS for fault in translations.faults(place, kind)]
     phrases = [f"i18n/{tag}.yaml: {fault}" for fault in _phrase_faults(content.load(path, Translation))]
     return phrases + [f"i18n/{tag}/{fault}" for fault in found]
+
+
+def missing(tag: str) -> list[str]:
+    """All that a language lacks, one line each."""
+    found = {kind: translations.missing(folder() / tag, kind) for kind in translations.KINDS}
+    return [f"{kind} {name}: {line}" for kind in found for name, lines in found[kind].items() for line in lines]
 
 
 def shares(tag: str) -> dict[str, tuple[int, int]]:

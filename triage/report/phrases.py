@@ -152,6 +152,13 @@ PHRASES: dict[str, str] = {
     "reason.survivable": "training may survive it",
     "reason.unknown": "questions that the evidence does not answer: {value}",
     "reason.undecided": "the deciding evidence is missing",
+    "value.strong": "strong",
+    "value.moderate": "moderate",
+    "value.weak": "weak",
+    "value.fatal": "fatal",
+    "value.error": "error",
+    "value.warning": "warning",
+    "value.info": "info",
     # the page
     "page.search": "Search the evidence",
     "page.context": "lines around it",

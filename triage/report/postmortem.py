@@ -144,7 +144,9 @@ class _Writer:
         yield Claim(text=told, sources=self.proof)
         for one in best.culprits[: wording.CULPRITS]:
             if one.why:
-                why = self.words("say.why-culprit", culprit=wording.culprit(one), why=clean(one.why).rstrip("."))
+                why = self.words(
+                    "say.why-culprit", culprit=wording.culprit(one), why=clean(self.words.text(one.why)).rstrip(".")
+                )
                 yield Claim(text=why, sources=self.proof)
         for cited in best.evidence:
             yield Claim(text=self.words("say.proof", text=clean(cited.text, TEXT)), sources=_sources([cited]))
@@ -202,7 +204,12 @@ class _Writer:
         title = clean(self.words.signature(each.signature, each.title))
         if key := _NO_EFFECTS.get(each.rule):
             return self.words(key, title=title)
-        return self.words("say.demoted", title=title, by=clean(each.by) or each.rule, why=clean(each.why)).strip()
+        return self.words(
+            "say.demoted",
+            title=title,
+            by=clean(self.words.text(each.by)) or each.rule,
+            why=clean(self.words.text(each.why)),
+        ).strip()
 
     def factors(self) -> Iterator[Claim]:
         """Other faults of the same run that nothing explains, one of each kind."""

@@ -1,31 +1,45 @@
-"""Texts of causes, signatures and playbooks in other languages, in the folder `triage/data/i18n/<lang>/`.
+"""Texts of causes, rules, signatures and playbooks in other languages, in the folder `triage/data/i18n/<lang>/`.
 
 A record's texts have keys: `title`, `means`, `tells`, `actions.0`, `nodes.<node>.ask`, `leaves.<leaf>.actions.0`. Files
-hold them as nested YAML: `playbooks/<id>.yaml`; `signatures/<layer>.yaml` and `causes.yaml` with the ids on top. `of`
-is the digest of the English texts that were translated: when those have changed, English is shown. No stale advice.
+hold them as nested YAML: `playbooks/<id>.yaml`; `signatures/<layer>.yaml`, `causes.yaml` and `rules.yaml` (those of
+causality.yaml) with the ids on top. `of` is the digest of the English texts that were translated: when those have
+changed, English is shown. No stale advice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from triage import content
 from triage.errors import ContentError
+from triage.model.base import Record
 from triage.model.playbook import Leaf, OperatorQuestion, Playbook
 from triage.model.signature import Action, Cause, Check, Signature
 
-KINDS = ("causes", "playbooks", "signatures")
-Text = Signature | Playbook | Cause
+LISTS = ("causes", "rules")  # one file each
+KINDS = (*LISTS, "playbooks", "signatures")
 Tree = dict[str, Any]
+
+
+class Rule(Record, frozen=True, kw_only=True):
+    """What a rule of causality.yaml says to a person."""
+
+    id: str
+    why: str
+
+
+Text = Signature | Playbook | Cause | Rule
 
 
 def texts(record: Text) -> dict[str, str]:
     """Key -> English text, for everything of a record that a person reads."""
+    if isinstance(record, Rule):
+        return {"why": record.why}
     pairs = _of_playbook(record) if isinstance(record, Playbook) else _of_lines(record)
     return {key: text for key, text in pairs if text}
 
@@ -71,8 +85,11 @@ def flat(tree: Any, prefix: str = "") -> dict[str, str]:
 
 
 @cache
-def _causes() -> dict[str, Cause]:
-    return {cause.id: cause for cause in content.load(content.data("causes.yaml"), list[Cause])}
+def _lists(kind: str) -> Mapping[str, Cause | Rule]:
+    """Records that stand in one file of data."""
+    if kind == "causes":
+        return {cause.id: cause for cause in content.load(content.data("causes.yaml"), list[Cause])}
+    return {rule.id: rule for rule in content.load(content.data("causality.yaml"), list[Rule])}
 
 
 @cache
@@ -83,14 +100,14 @@ def _files(kind: str) -> dict[str, Path]:
 
 def ids(kind: str) -> list[str]:
     """Ids of all English records of a kind."""
-    return list(_causes() if kind == "causes" else _files(kind))
+    return list(_lists(kind) if kind in LISTS else _files(kind))
 
 
 @cache
 def english(kind: str, name: str) -> Text | None:
     """The English record; None when there is none."""
-    if kind == "causes":
-        return _causes().get(name)
+    if kind in LISTS:
+        return _lists(kind).get(name)
     path = _files(kind).get(name)
     if path is None:
         return None
@@ -112,8 +129,8 @@ def own(folder: Path, kind: str, name: str) -> dict[str, str]:
     """What a language's folder holds for an id, `of` included; {} when nothing."""
     if kind == "playbooks":
         return flat(_tree(folder / kind / f"{name}.yaml"))
-    if kind == "causes":
-        return flat(_tree(folder / "causes.yaml").get(name))
+    if kind in LISTS:
+        return flat(_tree(folder / f"{kind}.yaml").get(name))
     layer, _, short = name.partition("/")
     return flat(_tree(folder / kind / f"{layer}.yaml").get(short))
 
@@ -134,8 +151,8 @@ def told(folder: Path, kind: str, name: str) -> dict[str, str]:
 
 def _named(folder: Path, kind: str) -> set[str]:
     """Ids that a language's folder speaks of."""
-    if kind == "causes":
-        return set(_tree(folder / "causes.yaml"))
+    if kind in LISTS:
+        return set(_tree(folder / f"{kind}.yaml"))
     paths = sorted((folder / kind).glob("*.yaml"))
     if kind == "playbooks":
         return {path.stem for path in paths}
@@ -168,7 +185,9 @@ def missing(folder: Path, kind: str) -> dict[str, list[str]]:
         record, known = english(kind, name), own(folder, kind, name)
         if record is None:
             continue
-        if known and known.get("of") != digest(record):
+        if not known:
+            found[name] = [f"untranslated; `of: {digest(record)}`"]
+        elif known.get("of") != digest(record):
             found[name] = [f"the English has changed; when the translation follows it, `of: {digest(record)}`"]
         else:
             found[name] = [f"{key} is untranslated" for key in texts(record) if key not in known]

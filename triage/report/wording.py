@@ -100,7 +100,8 @@ def reasons(why: Sequence[str], words: Words = ENGLISH) -> str:
     for each in why:
         name, _, value = each.partition(": ")
         key = f"reason.{name}"
-        told.append(words(key, value=clean(value, 60)) if words.has(key) else clean(each, 120))
+        said = words(f"value.{value}") if words.has(f"value.{value}") else clean(value, 60)
+        told.append(words(key, value=said) if words.has(key) else clean(each, 120))
     return "; ".join(told) or "-"
 
 
