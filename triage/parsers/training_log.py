@@ -47,6 +47,9 @@ _STEPS = (
     r"(?:[^\n]{0,300}?\b[Tt]ime:?\s{1,6}(?P<step_s>[\d.]+))?",
     r"Epoch\[\d+\] Batch ?\[(?P<step>\d+)\]\s{1,4}Speed: [\d.]+ samples/sec",
     r"Train: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) ",
+    # the MNIST example of PyTorch
+    r"Train Epoch: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) [^\]\n]{0,12}\]\s{1,6}Loss: " + _LOSS,
+    r"\bTest set: Average loss: [\d.]",
     # MetricLogger of DETR, MAE, LAVIS, with any head
     r"\w  ?\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]\s{1,4}eta: [\d:]",
     # mmcv, mmengine; detectron2
