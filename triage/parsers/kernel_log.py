@@ -216,7 +216,7 @@ def _journal(line: str) -> Line:
         stamp = record.get("__REALTIME_TIMESTAMP")
         time = Stamp(seconds=int(stamp) / 1e6, kind="utc") if stamp else None
         node = record.get("_HOSTNAME")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return Line(line, bare=True)
     return Line(text, time, node if isinstance(node, str) else None)
 

@@ -169,8 +169,10 @@ def _keep(ranks: dict[int | None, _Rank], row: dict[str, Any], own: int | None) 
                 int(found) if column == "rank" else rank,
                 int(found) if column == "stage" else stage,
             )
-        else:
-            values[column] = found * (_scale(str(key)) if column.endswith("_ms") else 1.0)
+            continue
+        scaled = found * (_scale(str(key)) if column.endswith("_ms") else 1.0)
+        if math.isfinite(2 * scaled):  # a median adds two
+            values[column] = scaled
     if step is None or not values or (rank not in ranks and len(ranks) >= RANKS):
         return
     ranks[rank].rows.setdefault(step, {}).update(values)
