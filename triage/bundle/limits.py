@@ -16,7 +16,7 @@ class Limits(Record, frozen=True, kw_only=True):
     """Bounds on archives and compressed files; what is over one becomes a gap, what fits is still read.
 
     total: bytes unpacked from all archives and compressed files together. member: bytes of one unpacked file.
-    members: files in all. depth: archives inside archives. memory: bytes unpacked in
+    members: files in all: ten thousand nodes send forty each. depth: archives inside archives. memory: bytes unpacked in
     memory before a spool goes to disk.
     ratio: unpacked to packed bytes, looked at beyond `ratio_from` unpacked bytes: a log of few different lines
     compresses as well as any bomb, and up to there does no harm.
@@ -24,7 +24,7 @@ class Limits(Record, frozen=True, kw_only=True):
 
     total: int = 16 * GIB
     member: int = 4 * GIB
-    members: int = 200_000
+    members: int = 600_000
     depth: int = 3
     memory: int = 64 * MIB
     ratio: int = 1000

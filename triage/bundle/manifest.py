@@ -12,7 +12,7 @@ from triage.vocabulary import GapReason, sources
 
 MANY = 8  # nodes with the same gap, from which on it is told once
 NODE = "node"  # the ledger's row for a node as such
-LONGEST = 64 << 20  # bytes; a thousand nodes with a hundred files each make 20 MB
+LONGEST = 256 << 20  # bytes; ten thousand nodes with forty files each make 200 MB
 
 _REASONS: tuple[tuple[tuple[str, ...], GapReason], ...] = (
     (("denied",), "denied"),

@@ -17,7 +17,7 @@ from triage.model.bundle import Chunk, File
 MAGIC = b"triage.reduced/1\t"
 BLOCK = 4 << 20  # bytes of numbered lines that become one chunk
 _TITLE = 200  # bytes of the first line at most
-_LONGEST = 1 << 20  # bytes of a numbered line that are read; nodes write no more than some kilobytes
+_PIECE = 1 << 18  # bytes of numbered lines that are restored at once
 _DIGITS = 15
 
 
@@ -52,10 +52,10 @@ class Restored:
 
     def read(self, size: int, /) -> bytes:
         """At most `size` bytes; nothing at the end."""
-        while not self._rest and (raw := self._source.readline(_LONGEST)):
-            lines = list(_numbered([raw], self._last))
+        while not self._rest and (block := self._source.readlines(_PIECE)):
+            lines = list(_numbered(block, self._last))
             self._last = lines[-1][0]
-            self._rest = b"".join(text + b"\n" for _, text in lines)
+            self._rest = b"".join([text for _, text in lines])
         data, self._rest = self._rest[:size], self._rest[size:]
         return data
 
@@ -73,7 +73,7 @@ def reduced_chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
 
 
 def _chunk(file: File, lines: list[tuple[int, bytes]], last: bool) -> Chunk:
-    plain = normalise(b"".join(text + b"\n" for _, text in lines), 0)
+    plain = normalise(b"".join([text for _, text in lines]), 0)
     numbers = [number for number, _ in lines]
     inner = numbers if plain.lines is None else [numbers[min(at, len(numbers) - 1)] for at in plain.lines]
     return Chunk(file=file, data=plain.data, first_line=numbers[0], lines=inner, last=last, seams=plain.seams)
@@ -82,9 +82,9 @@ def _chunk(file: File, lines: list[tuple[int, bytes]], last: bool) -> Chunk:
 def _numbered(block: Iterable[bytes], last: int) -> Iterator[tuple[int, bytes]]:
     """(number, line), with an empty line for each hole; numbers that are none or go back are the last one."""
     for raw in block:
-        field, tab, text = raw.removesuffix(b"\n").partition(b"\t")
-        number = int(field) if tab and _is_number(field) else 0
+        tab = raw.find(b"\t", 0, _DIGITS + 1)
+        number = int(raw[:tab]) if tab > 0 and raw[:tab].isdigit() else 0
         if number > last + 1:
-            yield last + 1, b""
+            yield last + 1, b"\n"
         last = max(number, last, 1)
-        yield last, text if tab else field
+        yield last, raw[tab + 1 :] if raw.endswith(b"\n") else raw[tab + 1 :] + b"\n"

@@ -30,7 +30,8 @@ from triage.model.base import Record
 SCHEMA = "triage.bundle/1"
 SUFFIXES = (".tar.zst", ".tar.gz", ".tgz")
 BLOCK = 1 << 20
-RENEW = 2.0  # seconds between two writings of the manifest while nodes come in
+RENEW = 2.0  # seconds at least between two writings of the manifest while nodes come in
+SHARE = 20  # and so many times what the last writing took: with ten thousand nodes that is seconds
 HEAD = 1 << 20  # bytes kept of the beginning of a file that is longer than its cap
 SPARE = 1 << 20  # bytes held back on the disk, so that on a full one the manifest can still say what is there
 SPARE_NODE = 64 << 10  # further bytes of it for each node: twice what its ledger and its files table take
@@ -70,6 +71,7 @@ class Writer:
         self.nodes: list[dict[str, Any]] = []
         self.files: list[dict[str, Any]] = []
         self._facts, self._lock, self._renewed = dict(facts), threading.RLock(), time.monotonic()
+        self._pause = RENEW
         self.full = self._complete = False
         if force:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -127,7 +129,7 @@ class Writer:
         """What is known of a node; the manifest on disk is renewed, not more often than every few seconds."""
         with self._lock:
             self.nodes.append(dict(about))
-            if time.monotonic() - self._renewed > RENEW:
+            if time.monotonic() - self._renewed > self._pause:
                 self.renew()
 
     # ---- the manifest ----
@@ -151,7 +153,7 @@ class Writer:
             self._write_manifest(complete)
 
     def _write_manifest(self, complete: bool) -> None:
-        part = self.folder / ".manifest.json"
+        part, started = self.folder / ".manifest.json", time.monotonic()
         try:
             text = json.dumps(self.manifest(complete), indent=1, sort_keys=True) + "\n"
             part.write_text(text, encoding="utf-8")
@@ -159,6 +161,7 @@ class Writer:
         finally:
             part.unlink(missing_ok=True)
         self._renewed = time.monotonic()
+        self._pause = max(RENEW, SHARE * (self._renewed - started))
 
     # ---- the end ----
 
