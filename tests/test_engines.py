@@ -56,6 +56,21 @@ def test_dask_gives_the_same_bytes(address: str, logs: Path, monkeypatch: pytest
     assert msgspec.json.encode(explain([str(logs)], engines.engine(f"dask://{address}"))) == local
 
 
+def test_processes_give_the_same_bytes(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform != "linux":
+        pytest.skip("copies of this process are made on Linux alone")
+    used: list[int] = []
+    whole = engines.forked
+    monkeypatch.setattr(engines, "forked", lambda works: used.append(len(works)) or whole(works))
+    monkeypatch.setattr(engines, "can_fork", lambda: True)  # threads of pytest's own plugins hold nothing of ours
+    alone = msgspec.json.encode(explain([str(logs)]))
+    assert not used
+    monkeypatch.setattr(engines, "FILES", 2)
+    monkeypatch.setenv("TRIAGE_CORES", "3")
+    assert msgspec.json.encode(explain([str(logs)])) == alone
+    assert used == [3]
+
+
 def test_a_worker_says_what_it_does_not_have_and_what_went_wrong(logs: Path) -> None:
     with open_evidence([str(logs)]) as evidence:
         items = evidence.lendable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,16 +14,21 @@ import msgspec
 from triage import content
 from triage.bundle.gathering import Item
 from triage.bundle.opening import Evidence, lent
+from triage.bundle.workers import can_fork, forked
 from triage.errors import TriageError, UsageError
 from triage.matching import sampling
 from triage.matching.loading import catalogue
-from triage.matching.matcher import Matched, match
-from triage.model.base import Record
+from triage.matching.matcher import Matched, cores, match
+from triage.model.base import Record, Scalar
 from triage.model.bundle import File, Gap
+from triage.model.event import Event, Mark, Signal
+from triage.model.summary import Summary
 from triage.parsers import parser, parsers
 
 PART = 64 << 20  # bytes that a worker gets at once: half a second of scanning beside some milliseconds of asking
 MANY = 500  # files that a worker gets at once
+FILES = 64  # from here on reading what was found takes longer than scanning, and threads do not help
+PROCESSES = 8  # at most: what they find comes together in one
 PATIENCE = 30  # seconds in which a scheduler must answer
 _DASK = re.compile(r"dask://(?P<place>[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})")
 
@@ -35,11 +41,19 @@ class Engine(Protocol):
 
 
 class Local:
-    """All cores of this machine."""
+    """All cores of this machine: threads for large files, processes where there are many files."""
 
     def scan(self, evidence: Evidence) -> Matched:
         """See Engine. Raises ContentError when a signature is at fault."""
-        return scanned(evidence, evidence.files, quota(evidence))
+        files, limit = [file for file in evidence.files if file.text], quota(evidence)
+        if len(files) < FILES or cores() < 2 or not can_fork():
+            return scanned(evidence, files, limit)
+        parts = [files[at :: min(cores(), PROCESSES)] for at in range(min(cores(), PROCESSES))]
+        packed = forked([partial(_packed, evidence, part, limit) for part in parts])
+        opened = [_unpacked.decode(data) for data in packed]
+        for gap in (gap for part in opened for gap in part.gaps):
+            evidence.note(gap)
+        return joined([part.whole() for part in opened])
 
 
 LOCAL = Local()
@@ -84,6 +98,52 @@ def quota(evidence: Evidence) -> int:
 def scanned(evidence: Evidence, files: Iterable[File], limit: int, threads: int | None = None) -> Matched:
     """What stands in some of the files."""
     return match(files, evidence.chunks, catalogue(), parser, parsers(), threads=threads, limit=limit)
+
+
+class _Found(Record, frozen=True, kw_only=True):
+    """A signal without its signature, which every process has."""
+
+    name: str
+    event: Event
+    fields: dict[str, Scalar]
+    entity: dict[str, Scalar]
+    count: int
+    last_line: int | None
+    lines: tuple[int, ...]
+
+
+class _Answer(Record, frozen=True, kw_only=True):
+    """What another process found. gaps: of the evidence, met on the way."""
+
+    signals: tuple[_Found, ...]
+    marks: tuple[Mark, ...]
+    missing: tuple[Gap, ...]
+    summaries: tuple[Summary, ...]
+    gaps: tuple[Gap, ...]
+
+    def whole(self) -> Matched:
+        """With the signatures of this process."""
+        known, names = catalogue(), [name for name in _Found.__struct_fields__ if name != "name"]
+        signals = [
+            Signal(signature=known[one.name], **{name: getattr(one, name) for name in names}) for one in self.signals
+        ]
+        return Matched(signals=tuple(signals), marks=self.marks, gaps=self.missing, summaries=self.summaries)
+
+
+_unpacked = msgspec.msgpack.Decoder(_Answer)
+
+
+def _packed(evidence: Evidence, files: Sequence[File], limit: int) -> bytes:
+    """Runs in a process of its own; its threads would have no core to run on."""
+    before = set(evidence.gaps)
+    found = scanned(evidence, files, limit, threads=1)
+    names = [name for name in _Found.__struct_fields__ if name != "name"]
+    signals = (_Found(name=one.signature.id, **{name: getattr(one, name) for name in names}) for one in found.signals)
+    gaps = tuple(gap for gap in evidence.gaps if gap not in before)
+    answer = _Answer(
+        signals=tuple(signals), marks=found.marks, missing=found.gaps, summaries=found.summaries, gaps=gaps
+    )
+    return msgspec.msgpack.encode(answer)
 
 
 class Part(Record, frozen=True, kw_only=True):

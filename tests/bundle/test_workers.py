@@ -4,16 +4,63 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from triage.bundle.opening import open_evidence
-from triage.bundle.workers import Bounds, Unpickler
+from triage.bundle.workers import Bounds, Unpickler, can_fork, forked
+
+TEST = os.getpid()
+
+
+def killed() -> bytes:
+    if os.getpid() != TEST:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return b"done here"
+
+
+def failing() -> bytes:
+    raise ValueError(f"in {'the test' if os.getpid() == TEST else 'a copy'}")
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="copies of this process are made on Linux alone")
+
+
+@linux
+def test_copies_share_what_is_open_and_give_back_bytes(tmp_path: Path) -> None:
+    shared = b"x" * (1 << 20)
+    works = [partial(b"%d %d ".__mod__, (number, len(shared))) for number in range(4)]
+    assert forked(works) == [b"%d 1048576 " % number for number in range(4)]
+    assert forked([lambda: shared, lambda: shared]) == [shared, shared]
+    assert forked([]) == []
+
+
+@linux
+def test_the_work_of_a_copy_that_dies_is_done_here(capfd: pytest.CaptureFixture[str]) -> None:
+    assert forked([lambda: b"first", killed]) == [b"first", b"done here"]
+    with pytest.raises(ValueError, match="in the test"):
+        forked([lambda: b"first", failing])
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@linux
+def test_no_copies_beside_another_thread() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    assert not can_fork()
+    done.set()
+    thread.join()
 
 
 @pytest.fixture(scope="module")

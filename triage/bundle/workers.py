@@ -1,4 +1,6 @@
-"""Pickles, loaded where they can do no harm: in a limited child that knows no classes. One child serves many.
+"""Processes beside this one: copies that share its work, and children that load pickles.
+
+Pickles are loaded where they can do no harm: in a limited child that knows no classes. One child serves many.
 
 Flight-recorder dumps and memory snapshots hold plain data only, so nothing is lost. Looking at the opcodes first and
 loading here would save the child, but memory and time of a hostile pickle can only be bounded from outside.
@@ -7,19 +9,24 @@ loading here would save the child, but memory and time of a hostile pickle can o
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import signal
+import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 import msgspec
 
 from triage.bundle._unpickling import HEAD, REPLY
 from triage.model.base import Record
 from triage.model.bundle import Rows
+
+LENGTH = struct.Struct(">Q")
 
 
 class Bounds(Record, frozen=True, kw_only=True):
@@ -149,6 +156,62 @@ class Unpicklers:
         """End the children."""
         for one in self._all:
             one.close()
+
+
+def can_fork() -> bool:
+    """Where a copy of this process is whole: on Linux, while no other thread holds a lock that nobody would open."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def forked(works: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    """What each of some works gives, one of them here and each other in a copy of this process.
+
+    A copy shares what was opened and gives back bytes. The work of one that dies is done here.
+    """
+    children = [_Copy(work) for work in works[1:]]
+    try:
+        own = [work() for work in works[:1]]
+        answers = [child.answer() for child in children]
+    finally:
+        for child in children:
+            child.end()
+    done = zip(answers, works[1:], strict=True)
+    return own + [work() if answer is None else answer for answer, work in done]
+
+
+class _Copy:
+    """A copy of this process that does one work and ends."""
+
+    def __init__(self, work: Callable[[], bytes]) -> None:
+        source, sink = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            _work_and_end(work, sink)
+        os.close(sink)
+        self._source = os.fdopen(source, "rb")
+
+    def answer(self) -> bytes | None:
+        """Wait for it; None when it did not come to its end."""
+        head = self._source.read(LENGTH.size)
+        data = self._source.read()
+        return data if len(head) == LENGTH.size and LENGTH.unpack(head)[0] == len(data) else None
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        self._source.close()
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+
+def _work_and_end(work: Callable[[], bytes], sink: int) -> NoReturn:
+    """Nothing of this process's own end may run a second time, whatever happens."""
+    try:
+        data = work()
+        with os.fdopen(sink, "wb") as pipe:
+            pipe.write(LENGTH.pack(len(data)))
+            pipe.write(data)
+    finally:
+        os._exit(0)
 
 
 def _start(memory: int) -> subprocess.Popen[bytes]:
