@@ -198,3 +198,15 @@ def test_a_look_up_loads_nothing_heavy(words: list[str]) -> None:
     code += "try:\n    triage.cli.main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not HEAVY & set(done.stderr.split())
+
+
+def test_answers_in_chinese() -> None:
+    told = run("storage/stall", "--lang", "zh").output
+    assert told.startswith("存储过慢或挂起")
+    assert "  含义      进程在等待文件系统" in told
+    assert "询问存储团队" in told
+    assert "会中断服务" in run("gpu/xid-79-fallen-off-bus", "--lang", "zh").output
+    assert "首先查看" in run("gpu-lost", "--lang", "zh_CN.UTF-8").output
+    for words in ("storage/stall", "79"):
+        assert run(words, "--lang", "en").output == run(words).output
+        assert run(words, "--lang", "zh", "--format", "json").output == run(words, "--format", "json").output

@@ -103,6 +103,7 @@ VALUES: dict[tuple[str, str], Callable[[], Iterable[str]] | None] = {
     ("collect", "only"): collectors,
     ("collect", "skip"): collectors,
     ("lookup", "words"): known,
+    ("lookup", "lang"): languages,
     ("playbook show", "lang"): languages,
     ("playbook walk", "lang"): languages,
     ("playbook show", "name"): playbooks,

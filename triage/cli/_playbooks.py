@@ -32,7 +32,7 @@ class Numbering:
     """
 
     def __init__(self, playbook: Playbook, words: Words = ENGLISH) -> None:
-        self.playbook, self.words = translated(playbook, words), words
+        self.playbook, self.words = translated(playbook, words, ("playbooks", playbook.id)), words
         self.nodes: list[str] = []
         self._visit(next(iter(playbook.nodes), None), set())
         self.nodes.reverse()

@@ -17,7 +17,6 @@ import msgspec
 from triage import content
 from triage.errors import UsageError
 from triage.model.base import Spec
-from triage.model.playbook import Playbook
 from triage.model.report import Report
 from triage.model.signature import Action, Cause
 from triage.report import translations
@@ -39,15 +38,15 @@ class Words:
     def __init__(self, tag: str = "en", translation: Translation | None = None, known: dict[str, str] | None = None):
         self.tag = tag
         self._own = translation
-        self._known = known or {}
+        self.known = known or {}
         self._complete = False
 
     def about(self, report: Report) -> Words:
         """These words with what they know of a report's causes, playbooks and signatures."""
         if self._own is None:
             return self
-        found = Words(self.tag, self._own, self._known | _told(self._folder, _named_by(report)))
-        found._complete = all(each.do in found._known for best in report.hypotheses for each in best.actions)
+        found = Words(self.tag, self._own, self.known | _told(self._folder, _named_by(report)))
+        found._complete = all(each.do in found.known for best in report.hypotheses for each in best.actions)
         return found
 
     @property
@@ -66,7 +65,7 @@ class Words:
 
     def text(self, english: str) -> str:
         """A text of the content (title, meaning, question, action, what a check tells), translated when it is one."""
-        return self._known.get(english, english)
+        return self.known.get(english, english)
 
     def actions(self, cause: str) -> list[Action]:
         """The actions of a cause that are translated (their text is the English one), when those of a report are not.
@@ -75,7 +74,7 @@ class Words:
         """
         if self._own is None or self._complete or not isinstance(found := translations.english("causes", cause), Cause):
             return []
-        return [each for each in found.actions if each.do in self._known]
+        return [each for each in found.actions if each.do in self.known]
 
     def signature(self, identity: str, english: str) -> str:
         """Title of a signature."""
@@ -136,14 +135,13 @@ def languages() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.yaml"))
 
 
-def translated(playbook: Playbook, words: Words) -> Playbook:
-    """A playbook with all that a person reads in another language."""
-    known = _told(folder() / words.tag, [("playbooks", playbook.id)]) if words.tag != "en" else {}
-    return rewritten(playbook, known) if known else playbook
+def translated(record: T, words: Words, *ids: tuple[str, str]) -> T:
+    """A record with all that a person reads in another language; ids: kinds and names whose texts it holds."""
+    return _rewritten(record, words.known | _told(folder() / words.tag, ids)) if words.tag != "en" else record
 
 
-def rewritten(record: T, known: dict[str, str]) -> T:
-    """A record in which every text that is known is replaced, wherever it stands."""
+def _rewritten(record: T, known: dict[str, str]) -> T:
+    """Every text that is known is replaced, wherever it stands."""
 
     def said(value: object) -> object:
         if isinstance(value, str):
