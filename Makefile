@@ -1,6 +1,6 @@
 # make check: everything that CI checks. make fixtures: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
-.PHONY: check lint types test golden docs man wheel clean
+.PHONY: check lint types test golden docs man lock audit sbom licences wheel clean
 
 check: lint types test
 
@@ -24,6 +24,19 @@ docs:  # needs the extra docs; no network. Read build/site/index.html
 
 man:  # man -l build/man/man1/triage-explain.1
 	$(PYTHON) docs/_generate.py man build/man
+
+lock:  # needs pip-tools and Python 3.11; .ci/run installs what it names, by hash, before the rest
+	$(PYTHON) -m piptools compile -q --upgrade --generate-hashes --allow-unsafe --strip-extras --no-emit-find-links \
+	  --no-emit-index-url --extra dev -o .ci/locked-3.11.txt pyproject.toml
+
+audit:  # needs pip-audit and the network
+	$(PYTHON) -m pip_audit -r .ci/locked-3.11.txt --require-hashes --disable-pip
+
+sbom:
+	@$(PYTHON) -m benchmarks.sbom
+
+licences:
+	$(PYTHON) -m benchmarks.sbom --licences > docs/licences.md
 
 wheel:
 	$(PYTHON) -m pip wheel --no-deps -w dist .

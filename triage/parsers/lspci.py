@@ -30,7 +30,8 @@ _KINDS = re.compile(
     r"|Ethernet controller|Network controller|Fabric controller"
 )
 _LINK = re.compile(
-    r"\s{1,40}Lnk(?P<which>Cap|Sta):.{0,200}?Speed (?P<speed>\d{1,4}(?:\.\d{1,4})?)GT/s[^,]{0,40}, Width x(?P<width>\d{1,2})\b"
+    r"\s{1,40}Lnk(?P<which>Cap|Sta):.{0,200}?Speed (?P<speed>\d{1,4}(?:\.\d{1,4})?)GT/s[^,]{0,40}, "
+    r"Width x(?P<width>\d{1,2})\b"
 )
 _SHAPE = re.compile(rb"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9][^\n]{5,200}\n(?:\t| {4,})", re.M)
 _STATUS = re.compile(rb"^\s+Lnk(?:Cap|Sta):\s", re.M)
