@@ -37,7 +37,8 @@ def stall(incident: Incident) -> Stall | None:
         lines = groups[name]
         if not any(line.seq is not None for line in lines.values()):
             continue
-        found = _behind(name, lines) or _other_call(name, lines) or _absent(incident, name, lines) or _same(name, lines)
+        found = _behind(name, lines) or _other_call(name, lines) or _absent(incident, name, lines)
+        found = found or _same(incident, name, lines)
         if found:
             return found
     return None
@@ -159,10 +160,13 @@ def _absent(incident: Incident, name: str, lines: dict[int, Line]) -> Stall | No
     return _told("never-arrived", silent, name, lines, seq, why)
 
 
-def _same(name: str, lines: dict[int, Line]) -> Stall | None:
-    """All at one place with equal counters: nobody is behind."""
+def _same(incident: Incident, name: str, lines: dict[int, Line]) -> Stall | None:
+    """All at one place with equal counters, or every rank of the job in one call: nobody is behind."""
     states = {(line.seq, line.enqueued, line.completed) for line in lines.values()}
-    if len(lines) < 2 or len(states) != 1 or next(iter(states))[1] is None:
+    calls = {(line.seq, line.op, line.sizes) for line in lines.values()}
+    everyone = name == "default" and incident.world_size == len(lines) and len(calls) == 1
+    counted = len(states) == 1 and next(iter(states))[1] is not None
+    if len(lines) < 2 or not (counted or everyone):
         return None
     return _told("transport", [], name, lines, next(iter(states))[0], {})
 
