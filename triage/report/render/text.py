@@ -124,7 +124,8 @@ class _Screen:
     def _why(self) -> Iterator[str]:
         for at, hypothesis in enumerate(self.report.hypotheses):
             yield ""
-            reasons = "; ".join(hypothesis.why) or "-"
+            told = "; ".join(hypothesis.why) or "-"  # by their names, as JSON has them; another language has words
+            reasons = told if self.words.tag == "en" else wording.reasons(hypothesis.why, self.words)
             confidence = f"{hypothesis.confidence:.2f}"
             yield self.words("why", cause=hypothesis.cause, confidence=confidence, reasons=reasons)
             for step, other in zip_longest(hypothesis.path, hypothesis.not_taken, fillvalue=""):
