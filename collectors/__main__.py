@@ -10,45 +10,46 @@ import shutil
 import signal
 import sys
 import time
-import zipfile
 
 import _manifest
 import _redaction
-import _reduction
 import _runner
 
 BYTES = 512 << 20  # that one node sends
+SMALL = 1 << 20  # bytes of a file that is redacted in memory
 RATE = 20 << 20  # bytes a second that redaction and gzip surely manage: what does not fit into the time is cut
 
 
 def content(name):
-    """A data file beside the collectors, in the zipapp or in a folder."""
-    here = sys.argv[0]
-    if zipfile.is_zipfile(here):
-        with zipfile.ZipFile(here) as archive:
-            return archive.read(name) if name in archive.namelist() else b""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
-    if not os.path.isfile(path):
+    """A data file beside the collectors, in the zipapp or in a folder; b"" when there is none."""
+    try:
+        return (__spec__.loader if __spec__ else __loader__).get_data(os.path.join(os.path.dirname(__file__), name))
+    except (IOError, OSError):
         return b""
-    with open(path, "rb") as source:
-        return source.read()
 
 
-def names():
-    """Names of all collectors: files without an underscore in front."""
-    here = sys.argv[0]
-    if zipfile.is_zipfile(here):
-        with zipfile.ZipFile(here) as archive:
-            found = archive.namelist()
-    else:
-        found = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    return sorted(name[:-3] for name in found if name.endswith(".py") and "/" not in name and not name.startswith("_"))
+def names(request):
+    """Names of all collectors: those that the launcher packed, or files without an underscore in front."""
+    found = request.get("collectors")
+    if found is None:
+        here = os.path.dirname(__file__)
+        found = [
+            name[:-3] for name in (os.listdir(here) if os.path.isdir(here) else _zipped(here)) if name[-3:] == ".py"
+        ]
+    return sorted(name for name in found if "/" not in name and not name.startswith("_"))
+
+
+def _zipped(path):
+    import zipfile  # slow to import, and only for zipapps that no launcher made
+
+    with zipfile.ZipFile(path) as archive:
+        return archive.namelist()
 
 
 def load(request, faults):
     """Modules that were asked for, the quick ones first. What cannot be imported is a row in `faults`."""
     modules = []
-    for name in names():
+    for name in names(request):
         if (request.get("only") and name not in request["only"]) or name in request.get("skip", ()):
             continue
         try:
@@ -119,8 +120,7 @@ class Sender(object):
         return found
 
     def _file(self, name, path, known, lines):
-        clean = os.path.join(self.base, "clean")
-        with open(path, "rb") as source, open(clean, "wb+") as target:
+        with open(path, "rb") as source, self._target(source) as target:
             packed = source.read(2) == b"\x1f\x8b"
             source.seek(0)
             known.update(self._redact(source, target, packed, "reduced" in known))
@@ -135,6 +135,12 @@ class Sender(object):
                 digest = self.stream.add(name, target, size)
         os.unlink(path)
         return dict(known, path=name, bytes=size, sha256=digest) if size else None
+
+    def _target(self, source):
+        """Where the clean copy goes: into memory when it is small. A compressed file may become any size."""
+        if os.fstat(source.fileno()).st_size <= SMALL and source.peek(2)[:2] != b"\x1f\x8b":
+            return io.BytesIO()
+        return open(os.path.join(self.base, "clean"), "wb+")
 
     def _reduced(self, target):
         """A log that was compressed on the node, reduced in place; what is known of it then."""
@@ -153,6 +159,8 @@ class Sender(object):
         if packed:
             return self._inflated(source, target, left)
         if reduced:
+            import _reduction
+
             return _reduction.redact(source, target, self.redactor, left)
         size = os.fstat(source.fileno()).st_size
         if size > left:
@@ -197,8 +205,13 @@ def stopped(number, frame):
 
 
 def main(arguments):
-    """Exit code 0 when the stream is whole, whatever collectors met."""
+    """Exit code 0 when the stream is whole, whatever collectors met; 69 under a Python that is too old."""
+    if sys.version_info < (3, 6):
+        return 69
     started = time.time()
+    for word in arguments:
+        if word.startswith("--began="):  # tells the shell that this Python will do
+            open(word[8:], "w").close()
     request = json.loads(content("request.json").decode("utf-8") or "{}")
     request["seconds"] = next((float(word[10:]) for word in arguments if word.startswith("--seconds=")), 60)
     node = next((word for word in arguments if not word.startswith("--")), None) or os.uname()[1]
@@ -210,6 +223,8 @@ def main(arguments):
     key = bytes(bytearray.fromhex(request.get("key") or "00" * 32))
     spec = json.loads(content("redaction.json").decode("utf-8"))
     if request.get("reduce"):
+        import _reduction  # a third of the program, for those who asked for it
+
         rules = _reduction.Rules(json.loads(content("reduction.json").decode("utf-8")), spec)
         request["reducer"] = _reduction.Reducer(rules, request["reduce"])
     base = _manifest.workspace()

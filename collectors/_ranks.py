@@ -1,10 +1,13 @@
 """The job's processes on this node, from /proc: which rank each is, and its environment."""
 
 import glob
+import json
 import os
+import time
 
 MARKS = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PMIX_RANK")
 MOST = 512  # processes looked into
+WAIT = 2.0  # seconds for another collector that is looking; one that hangs in /proc must not hold up the rest
 
 
 class Rank(object):
@@ -21,11 +24,34 @@ class Rank(object):
 def processes(run):
     """Processes of the job (or, without a job, of any distributed training); says so when it may not look."""
     if not hasattr(run, "ranks"):
-        run.ranks = _found(run)
+        found, refused = _shared(run, os.path.join(run.base, "ranks"))
+        if refused and not found and os.geteuid():
+            run.note("/proc/*/environ", denied=True)
+        run.ranks = [Rank(*one) for one in found]
     return run.ranks
 
 
+def _shared(run, path):
+    """What `_found` gives. The first collector to want it looks; the others wait for that, and then look themselves."""
+    try:
+        os.close(os.open(path + ".begun", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        ends = time.time() + min(WAIT, run.left())
+        while time.time() < ends and not os.path.exists(path + ".json"):
+            time.sleep(0.01)
+    if os.path.exists(path + ".json"):
+        with open(path + ".json") as source:
+            return json.load(source)
+    found = _found(run)
+    own = "%s.%d" % (path, os.getpid())
+    with open(own, "w") as target:
+        json.dump(found, target)
+    os.rename(own, path + ".json")
+    return found
+
+
 def _found(run):
+    """Process number, environment and command line of each rank in their order, and how many one may not look into."""
     number, own = str(run.job.get("id") or ""), os.environ.get("SLURM_STEP_ID")
     found, refused = {}, 0
     for path in glob.glob("/proc/[0-9]*/environ"):
@@ -41,10 +67,9 @@ def _found(run):
         if _is_ours(environment, number, own) and pid != os.getpid() and len(found) < MOST:
             one = Rank(pid, environment, command)
             found.setdefault(one.rank, []).append(one)
-    if refused and not found and os.geteuid():
-        run.note("/proc/*/environ", denied=True)
     chosen = [_foremost(ranks) for rank, ranks in found.items() if rank is not None] + found.get(None, [])
-    return sorted(chosen, key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+    ordered = sorted(chosen, key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+    return [(one.pid, one.environment, one.command) for one in ordered], refused
 
 
 def _is_ours(environment, number, own):

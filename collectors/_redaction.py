@@ -157,6 +157,7 @@ class Redactor(object):
         if len(known) + len(fresh) > MEMORY:
             known.clear()
             fresh = set(shapes)
+        self._learn_all(fresh)
         for shape in fresh:
             known[shape] = self._needed(shape)
         return [(at, known[shape]) for at, shape in enumerate(shapes) if known[shape]]
@@ -166,12 +167,20 @@ class Redactor(object):
         found = set()
         for word in set(shape.split()):
             indexes = self.words.get(word)
-            found.update(self._learn(word) if indexes is None else indexes)
+            found.update(self._learn(word, self.by_anchor.items()) if indexes is None else indexes)
         return tuple(sorted(found))
 
-    def _learn(self, word):
+    def _learn_all(self, shapes):
+        """The new words of these lines. Few anchors are anywhere in them: only those are looked for in each word."""
+        fresh = set(b" ".join(shapes).split()).difference(self.words)
+        text = b" ".join(fresh)
+        anchors = [(anchor, indexes) for anchor, indexes in self.by_anchor.items() if anchor in text]
+        for word in fresh:
+            self._learn(word, anchors)
+
+    def _learn(self, word, anchors):
         found = set()
-        for anchor, indexes in self.by_anchor.items():
+        for anchor, indexes in anchors:
             if anchor in word:
                 found.update(indexes)
         if len(word) <= WORD:

@@ -44,6 +44,7 @@ class Run(object):
         self.job = request.get("job") or {}
         self.since, self.until = request.get("since"), request.get("until")
         self.reducer = None  # of collectors of logs, when only the lines that matter are wanted
+        self.base = os.path.dirname(folder)  # what collectors share
         self._folder, self._journal = folder, os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._taken = set()
 
@@ -361,7 +362,7 @@ def missing(module):
 
 def run_all(modules, base, request, node, ends):
     """Yield (module, job) as each ends; job is None for those that do not apply here or had no time."""
-    waiting, running = list(modules), []
+    waiting, running, quiet = list(modules), [], 0
     try:
         while waiting or running:
             while waiting and len(running) < PARALLEL:
@@ -374,8 +375,9 @@ def run_all(modules, base, request, node, ends):
             running = [job for job in running if job not in ended]
             for job in ended:
                 yield job.module, job
+            quiet = 0 if ended else quiet + 1
             if not ended:
-                time.sleep(0.02)
+                time.sleep(min(0.02 + quiet * 0.002, 0.1))
     finally:
         for job in running:
             job.stop()

@@ -154,10 +154,10 @@ def test_folders_are_removed_and_signals_obeyed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_node_without_room_for_clean_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redaction makes this file longer than any file may be here: its row says so, and the others come."""
-    names = {"large": module("large", "run.text('a.txt', 'x\\n'); run.text('b.txt', '/home/ab \\n' * 30000)")}
+    names = {"large": module("large", "run.text('a.txt', 'x\\n'); run.text('b.txt', '/home/ab \\n' * 180000)")}
     names["small"] = module("small", "run.text('c.txt', 'y\\n')")
     app = packed(monkeypatch, tmp_path, names)
-    limited = ["sh", "-c", 'ulimit -f 600; exec "$@"', "sh", *command(app, 8)]  # blocks of 512 bytes
+    limited = ["sh", "-c", 'ulimit -f 4000; exec "$@"', "sh", *command(app, 8)]  # blocks of 512 bytes
     done = subprocess.run(limited, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     found = Sent(done.stdout)

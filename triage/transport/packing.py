@@ -20,7 +20,8 @@ from triage.parsers import parser, parsers
 
 _STAMP = (2020, 1, 1, 0, 0, 0)  # of every member: the same collectors make the same bytes
 
-# One line for sh on any node. The zipapp lands in memory if it can: a full disk may be what we came to find.
+# One line for sh on any node. The zipapp lands in memory if it can: a full disk may be what we came to find. A Python
+# that is too old or broken leaves no sign that the program began, and the next one is tried.
 _BOOT = (
     'umask 077; d=; for b in /dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp; do '
     'd=$(mktemp -d "$b/triage-XXXXXX" 2>/dev/null) || { d=; continue; }; '
@@ -30,8 +31,8 @@ _BOOT = (
     'cat >"$d/c.pyz" || exit 74; '
     "for p in python3 /usr/libexec/platform-python python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 "
     "python3.6 /opt/conda/bin/python3 /usr/local/bin/python3; do "
-    'if "$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 6))" </dev/null >/dev/null 2>&1; then '
-    '"$p" -I -S "$d/c.pyz" {arguments} </dev/null; exit $?; fi; done; '
+    'command -v "$p" >/dev/null 2>&1 || continue; '
+    '"$p" -I -S "$d/c.pyz" {arguments} "--began=$d/began" </dev/null; code=$?; [ -e "$d/began" ] && exit $code; done; '
     'echo "triage: no Python 3.6 or newer on this node" >&2; exit 69'
 )
 
@@ -65,7 +66,7 @@ JOB_COLLECTORS = ("sacct", "scontrol", "stdout", "pods", "events", "include", "n
 def pack(request: Mapping[str, Any]) -> bytes:
     """The zipapp. It holds the key of the bundle, so it travels on standard input and never on a command line."""
     found = {path.name: path.read_bytes() for folder in folders() for path in folder.iterdir() if _ships(path)}
-    found["request.json"] = json.dumps(request, sort_keys=True).encode()
+    found["request.json"] = json.dumps({**request, "collectors": collectors()}, sort_keys=True).encode()
     if request.get("reduce"):
         found["reduction.json"] = json.dumps(reduction(), separators=(",", ":")).encode()
     buffer = io.BytesIO()
