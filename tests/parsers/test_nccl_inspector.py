@@ -32,9 +32,9 @@ def row(rank: int, sn: int, us: float, group: str = "0x7f8c", size: int = 8) -> 
     }  # fmt: skip
 
 
-def dumps(size: int = 8, late: int | None = 5, count: int = 60, wait: float = 3.0) -> dict[int, str]:
+def dumps(size: int = 8, late: int | None = 5, count: int = 60, wait: float = 3.0, seed: int = 3) -> dict[int, str]:
     """A text a rank: all are in a collective until the last one came; each is a little late now and then."""
-    dice, texts = random.Random(3), dict.fromkeys(range(size), "")
+    dice, texts = random.Random(seed), dict.fromkeys(range(size), "")
     for sn in range(count):
         due = [dice.uniform(0.0, 300.0) + (2000.0 * wait if rank == late else 0.0) for rank in range(size)]
         for rank in range(size):

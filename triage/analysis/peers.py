@@ -48,7 +48,7 @@ class Reading(Record, frozen=True, kw_only=True):
 _READINGS = (
     Reading(name="gpu.clock.sm_mhz", kind="clock", title="SM clock", unit=" MHz", side=-1, margin=0.1, absolute=False,
             alike=False, busy=True),
-    Reading(name="gpu.temperature_c", kind="temperature", title="temperature", unit=" °C", side=1, margin=10.0,
+    Reading(name="gpu.temperature_c", kind="temperature", title="temperature", unit=" °C", side=1, margin=15.0,
             alike=False, busy=True),
     Reading(name="gpu.power_limit_w", kind="power-limit", title="power limit", unit=" W", margin=1.0),
     Reading(name="gpu.pcie.width_current", kind="pcie-width", title="PCIe lanes", side=-1),
