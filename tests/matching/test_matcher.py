@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -163,6 +164,28 @@ def test_a_parser_that_fails_costs_one_gap() -> None:
     found = match([file], lambda file: cut("card 3 is lost\n", file), catalogue(LOST), lambda _: Broken, ["plain"])
     assert told(found) == [("gpu/lost", 1, 1)]
     assert [gap.why for gap in found.gaps] == ["unparsable"]
+
+
+def test_a_regex_that_runs_out_of_time_costs_a_gap_and_not_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A team's own signature that lint has not seen: the answer lacks it and says so, and soon asks it no more."""
+    for name in ("extract", "readings"):
+        monkeypatch.setattr(f"triage.matching.{name}.TIMEOUT", 0.02)
+    slow = signature("gpu/slow", r"(?:a|aa)+b is late")
+    hard = f"card 3 is lost {'a' * 60}c aab is late\n"
+    begin = time.process_time()
+    found = matched({"a.log": hard * 300 + "aab is late\n"}, [LOST, slow])
+    assert time.process_time() - begin < 5
+    assert {signal.signature.id for signal in found.signals} == {"gpu/lost"}
+    (gap,) = found.gaps
+    assert (gap.what, gap.why) == ("lines that the regex of gpu/slow takes too long to read, line 1", "unparsable")
+
+
+def test_a_mark_that_runs_out_of_time_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triage.matching.sampling.TIMEOUT", 0.02)
+    monkeypatch.setattr(Plain, "MARKS", (("step", r"(?:a|aa)+b step (?P<step>\d+)"),))
+    found = matched({"a.log": f"{'a' * 60}c aab step 7\n"}, [LOST])
+    assert (tuple(found.marks), len(found.gaps)) == ((), 1)
+    assert "plain (step) takes too long" in found.gaps[0].what
 
 
 def test_a_file_that_breaks_off_costs_one_gap() -> None:

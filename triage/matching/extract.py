@@ -9,7 +9,7 @@ import regex
 from triage.model.base import Scalar
 from triage.model.signature import Pattern, Signature, typed
 
-TIMEOUT = 0.5  # seconds for one regex on one message; a second line of defence behind lint's measurement
+TIMEOUT = 1.0  # seconds for one regex on one message; a second line of defence behind lint's measurement
 
 
 @cache

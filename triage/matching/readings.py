@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from triage.matching.extract import compiled, entity, fields
+from triage.matching.extract import TIMEOUT, compiled, entity, fields
 from triage.matching.scanner import Hit
 from triage.matching.windows import View
 from triage.model.base import Record, Scalar
@@ -16,6 +17,7 @@ from triage.model.event import Event, Where
 from triage.model.signature import Signature
 
 ALONE = 4  # lines around a line that stands by itself: wrapped at most
+LATE = 8  # lines of a file on which the regex of one signature may run out of time before it is asked no more
 TEXT = 2_000  # characters of an Event's text
 Parser = Callable[[str], Any]
 _OUTPUT = frozenset({"torch_log", "nccl_log", "training_log", "slurm"})  # one stream: a job's output mixes them
@@ -36,6 +38,7 @@ class Reader:
     def __init__(self, file: File, parser: Parser) -> None:
         self.file, self._parser = file, parser
         self.gaps: dict[str, Gap] = {}
+        self._late = Counter[str]()
         self._sources: dict[str, str] = {}
         self._events: dict[tuple[int, str], Event] = {}
 
@@ -51,16 +54,18 @@ class Reader:
 
     def read(self, view: View, hit: Hit, signature: Signature) -> Reading | None:
         """The signature with its fields, or None when the line or its message does not satisfy it."""
+        if self._late[signature.id] >= LATE:
+            return None
         line = view.text(hit.start, hit.at)
         try:
-            if not any(compiled(pattern.regex).search(line, timeout=1) for pattern in signature.match):
+            if not any(compiled(pattern.regex).search(line, timeout=TIMEOUT) for pattern in signature.match):
                 return None
             event = self.event(view, hit, self._source(signature), _reach(signature))
             values = fields(signature, line, event.body)
             if values is None:
                 values = fields(signature, event.text, event.body)
         except TimeoutError:
-            self._gap(f"a line that {signature.id} takes too long to read", view.number(hit.start))
+            self.too_long(signature.id, view.number(hit.start))
             return None
         if values is None:
             return None
@@ -114,6 +119,11 @@ class Reader:
                 self._gap(f"a line that the {source} parser cannot read ({type(error).__name__})", number)
         where = Where(file=self.file.path, line=number)
         return Event(where=where, text=line[:TEXT], body=line, source=source, node=self.file.node, rank=self.file.rank)
+
+    def too_long(self, name: str, line: int) -> None:
+        """Note that a regex did not come to an end on a line: an answer that lacks it must not look complete."""
+        self._late[name] += 1
+        self._gap(f"lines that the regex of {name} takes too long to read", line)
 
     def _gap(self, what: str, line: int) -> None:
         gap = Gap(what=f"{what}, line {line}", why="unparsable", node=self.file.node, file=self.file.path)

@@ -100,6 +100,7 @@ class Sampler:
         try:
             found = compiled(marker.regex).search(view.text(hit.start, hit.at), timeout=TIMEOUT)
         except TimeoutError:
+            reader.too_long(f"{marker.source} ({marker.kind})", view.number(hit.start))
             return None
         if found is None:
             return None
