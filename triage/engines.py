@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from triage import content
+from triage import __version__, content
 from triage.bundle.gathering import Item
 from triage.bundle.opening import Evidence, lent
 from triage.bundle.workers import can_fork, forked
@@ -72,7 +72,7 @@ class Dask:
         """See Engine. Raises UsageError without the package, TriageError when the cluster fails."""
         items = evidence.lendable()
         with _connected(self.address) as client:
-            asked = {"limit": quota(evidence), "digest": content.digest()}
+            asked = {"limit": quota(evidence), "known": _known()}
             parts = _gathered(client, client.map(scan_part, list(_parts(items)), **asked, pure=False))
         for gap in (gap for part in parts for gap in part.gaps):
             evidence.note(gap)
@@ -147,24 +147,29 @@ def _packed(evidence: Evidence, files: Sequence[File], limit: int) -> bytes:
 
 
 class Part(Record, frozen=True, kw_only=True):
-    """A worker's answer. absent: files that it does not have. content: digest of its catalogue, if it has another."""
+    """A worker's answer. absent: files that it does not have. other: its version and catalogue, if it has others."""
 
     matched: Matched | None = None
     gaps: tuple[Gap, ...] = ()
     absent: tuple[str, ...] = ()
-    content: str | None = None
+    other: str | None = None
 
 
-def scan_part(items: Sequence[Item], limit: int, digest: str) -> Part:
+def scan_part(items: Sequence[Item], limit: int, known: str) -> Part:
     """Runs on a worker, in one thread: its cores are the cluster's to share out."""
-    if (own := content.digest()) != digest:
-        return Part(content=own)
+    if (own := _known()) != known:
+        return Part(other=own)
     here = [item for item in items if _is_here(item)]
     with lent(here) as evidence:
         matched = scanned(evidence, evidence.files, limit, threads=1)
         gaps = tuple(evidence.gaps)
     absent = {item.file.path for item in items} - {item.file.path for item in here}
     return Part(matched=matched, gaps=gaps, absent=tuple(sorted(absent)))
+
+
+def _known() -> str:
+    """What must be the same on workers for the answer to be the same."""
+    return f"{__version__} {content.digest()}"
 
 
 def _is_here(item: Item) -> bool:
@@ -220,6 +225,7 @@ def _gathered(client: Any, futures: list[Any]) -> list[Part]:
     except (KilledWorker, CancelledError, RuntimeError, OSError, ImportError, AttributeError, TypeError) as error:
         what = str(error).split("\n")[0][:200] or type(error).__name__
         raise TriageError(f"the Dask cluster failed: {what}; do its workers have the same gpu-triage?") from None
-    if any(part.content for part in parts):
-        raise UsageError("workers of the Dask cluster have other signatures; install the same gpu-triage there")
+    if any(part.other for part in parts):
+        what = "workers of the Dask cluster have another version or other signatures"
+        raise UsageError(f"{what}; install the same gpu-triage there")
     return parts
