@@ -29,6 +29,7 @@ PART = 64 << 20  # bytes that a worker gets at once: half a second of scanning b
 MANY = 500  # files that a worker gets at once
 FILES = 64  # from here on reading what was found takes longer than scanning, and threads do not help
 PROCESSES = 8  # at most: what they find comes together in one
+MARKS, FEWEST = 60_000, 16  # of all files together about, of one of ten thousand: first, last, and a course between
 PATIENCE = 30  # seconds in which a scheduler must answer
 _DASK = re.compile(r"dask://(?P<place>[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})")
 
@@ -92,7 +93,8 @@ def engine(name: str) -> Engine:
 
 def quota(evidence: Evidence) -> int:
     """Marks of one file: what it is depends on how many files there are, wherever each is scanned."""
-    return sampling.quota(sum(file.text for file in evidence.files))
+    files = sum(file.text for file in evidence.files)
+    return min(sampling.quota(files), max(FEWEST, MARKS // max(files, 1)))
 
 
 def scanned(evidence: Evidence, files: Iterable[File], limit: int, threads: int | None = None) -> Matched:

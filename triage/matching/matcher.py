@@ -221,15 +221,20 @@ class _Work:
             by_index.setdefault(hit.number, []).append(hit)
         kept: list[Hit] = []
         for index, some in by_index.items():
-            mild = self._mild(index)
-            room = max((MILD if mild else FULL) - self._read.get(index, 0), 0)
-            chosen = some if len(some) <= room + 2 * ENDS else some[: room + ENDS] + some[-ENDS:]
-            if mild and far and not room:
+            room = self._room(index)
+            chosen = some if len(some) <= room + ENDS else some[:room] + some[-ENDS:]
+            if far and room == ENDS and self._mild(index):
                 chosen = some[:1]
             self._read[index] = self._read.get(index, 0) + len(chosen)
             self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
             kept += chosen
         return sorted(kept)
+
+    def _room(self, index: int) -> int:
+        """Lines of a signature that may still be read, ENDS when its share is spent; of a mark what a chunk may keep."""
+        if index >= len(self._scanner.signatures):
+            return sampling.FILE
+        return max((MILD if self._mild(index) else FULL) - self._read.get(index, 0), 0) + ENDS
 
     def _mild(self, index: int) -> bool:
         signature = self._scanner.signatures[index]
@@ -255,10 +260,11 @@ class _Work:
 
 def _here_and_there(data: bytes, count: int) -> Iterator[tuple[int, int]]:
     """So many groups of whole lines, evenly apart; the first and the last group are larger."""
-    last, at = data.rfind(b"\n", 0, len(data) - _GROUP * _GROUP * _LINE) + 1, 0
+    end = max(_GROUP, min(2 * count, _GROUP * _GROUP))
+    last, at = data.rfind(b"\n", 0, max(len(data) - end * _LINE, 0)) + 1, 0
     for start in range(0, last, max(len(data) // count, 1)):
         begin = max(at, data.rfind(b"\n", 0, start) + 1)
-        lines = _GROUP if start else _GROUP * _GROUP
+        lines = _GROUP if start else end
         at = min(data.find(b"\n", begin + lines * _LINE) + 1 or last, last)
         if begin < at:
             yield begin, at
