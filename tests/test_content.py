@@ -54,6 +54,15 @@ def test_duplicate_keys(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 900 + "]" * 900, "{a: " * 300 + "}" * 300, "- " * 600])
+def test_deep_nesting_is_one_fault(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    (fault,) = content.read(path).faults
+    assert "x.yaml:1: " in fault
+    assert "deep" in fault or "nest" in fault
+
+
 def test_aliases_are_refused(tmp_path: Path) -> None:
     found = faults(tmp_path, "id: x\nparts:\n  - &one {name: a}\n  - *one\n")
     assert any("aliases are not allowed" in fault for fault in found)

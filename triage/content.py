@@ -17,6 +17,7 @@ import yaml
 from triage.errors import ContentError
 
 T = TypeVar("T")
+DEPTH = 40  # levels of a YAML file; a playbook has about fifteen
 _PACKAGE = Path(__file__).resolve().parent
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -88,26 +89,26 @@ class Marked:
             at = at[: max(at.rfind("."), at.rfind("["), 0)]
         return int(self.lines[at])
 
-    def _plain(self, node: yaml.Node, at: str) -> Any:
+    def _plain(self, node: yaml.Node, at: str, depth: int = 0) -> Any:
         self.lines[at] = node.start_mark.line + 1
-        if id(node) in self.seen:
-            self.fault("aliases are not allowed", at)
+        if id(node) in self.seen or depth > DEPTH:
+            self.fault("aliases are not allowed" if depth <= DEPTH else f"nests more than {DEPTH} deep", at)
             return None
         self.seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             return None if node.value in {"", "null", "~"} and node.style is None else node.value
         if isinstance(node, yaml.SequenceNode):
-            return [self._plain(item, f"{at}[{index}]") for index, item in enumerate(node.value)]
-        return self._mapping(node, at)
+            return [self._plain(item, f"{at}[{index}]", depth + 1) for index, item in enumerate(node.value)]
+        return self._mapping(node, at, depth)
 
-    def _mapping(self, node: yaml.Node, at: str) -> dict[str, Any]:
+    def _mapping(self, node: yaml.Node, at: str, depth: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, value in node.value:
             name = str(key.value)
             if name in out:
                 self.fault(f"key {name!r} stands twice", line=key.start_mark.line + 1)
             inner = f"{at}.{name}" if at else name
-            out[name] = self._plain(value, inner)
+            out[name] = self._plain(value, inner, depth + 1)
             self.lines[inner] = key.start_mark.line + 1
         return out
 
