@@ -113,7 +113,7 @@ def _stand(fact: Fact, rank: int | None, lines: list[int] | list[float] | list[s
     index, at = _telling(spelled)
     user = _program(frames) or frames[index]
     line = lines[index] if index < len(lines) else None
-    where = Where(file=fact.where.file, at=f"line {line}" if line else fact.where.at)
+    where = Where(file=fact.where.file, line=int(line)) if line else Where(file=fact.where.file, at=fact.where.at)
     return Stand(
         rank=rank,
         pid=fact.entity.get("pid"),
