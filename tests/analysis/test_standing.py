@@ -136,3 +136,42 @@ def test_recorded_hangs() -> None:
     assert answer("ckpt") == ("suspected", "collective/rank-stalled", 0)
     assert answer("lock") == ("suspected", "collective/rank-stalled", 2)
     assert triage.explain(str(FIXTURES / "branch")).verdict == "inconclusive"
+
+
+WAITING = """\
+Thread {pid} (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:3252)
+    main (train.py:30)
+    <module> (train.py:31)
+"""
+READING = """\
+Thread {pid} (idle): "MainThread"
+    read_shard (data.py:7)
+    main (train.py:22)
+    <module> (train.py:31)
+"""
+TIMEOUT = (
+    "[rank{rank}]:[E331 12:44:10.104 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=91, OpType=ALLREDUCE, NumelIn=128, NumelOut=128, Timeout(ms)=600000) ran for 600021 "
+    "milliseconds before timing out."
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "cause"),
+    [
+        ("[<0>] rpc_wait_bit_killable+0x24/0xb0 [sunrpc]", "storage/stall"),
+        ("[<0>] futex_wait+0x67/0x120", "collective/rank-stalled"),
+    ],
+)
+def test_a_kernel_stack_chooses_the_cause(kernel: str, cause: str, tmp_path: Path) -> None:
+    """The same hang, the same Python stack; what the kernel says of the late rank decides."""
+    for rank in range(4):
+        text = (READING if rank == 2 else WAITING).format(pid=100 + rank)
+        (tmp_path / f"rank{rank}.pid{100 + rank}.stack.txt").write_text(text)
+    (tmp_path / "rank2.pid102.kernel-stack.txt").write_text(kernel + "\n")
+    (tmp_path / "train.log").write_text("\n".join(TIMEOUT.format(rank=rank) for rank in (0, 1, 3)) + "\n")
+    report = triage.explain(str(tmp_path))
+    best = report.hypotheses[0]
+    assert (report.verdict, best.cause, best.culprits[0].rank) == ("diagnosed", cause, 2)
+    assert "read_shard (data.py:7)" in " ".join(each.text for each in best.evidence)
