@@ -1,6 +1,7 @@
 """Many nodes in one collection, and collections killed at random moments.
 
-    python benchmarks/collect.py nodes 512         a launcher with so many simulated nodes: time, bundle, rows
+    python benchmarks/collect.py nodes 512         a launcher with so many simulated nodes and all that applies
+    python benchmarks/collect.py cheap 512         the same with four quick collectors: what the launcher itself costs
     python benchmarks/collect.py kills 100         collections of this machine, each killed at a random moment
     python benchmarks/collect.py redaction LOG     megabytes a second: on a node, and in `triage redact`
 
@@ -21,13 +22,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from triage.bundle.opening import open_evidence
 from triage.bundle.redaction import Redactor, rules_file
+from triage.transport import packing
 
 ROOT = Path(__file__).resolve().parents[1]
-CHEAP = "proc_stat,limits,environment,cgroup"  # a simulated node shares our two cores: its own work is not the question
+CHEAP = ("proc_stat", "limits", "environment", "cgroup")
 SSH = """\
 #!/bin/sh
 # ssh ... -- HOST LINE: every 16th host is dark, every 32nd refuses.
@@ -36,11 +40,11 @@ case $2 in
   *00|*16|*32|*48|*64|*80|*96) echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255 ;;
   *08|*40|*72) echo "Permission denied (publickey)." >&2; exit 255 ;;
 esac
-exec sh -c "$3"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec sh -c "$3"
 """
 
 
-def nodes(count: int) -> None:
+def nodes(count: int, only: Sequence[str] = ()) -> None:
     """One collection over that many nodes."""
     with tempfile.TemporaryDirectory() as folder:
         ssh = Path(folder) / "ssh"
@@ -50,21 +54,21 @@ def nodes(count: int) -> None:
             "import importlib.util as u\nfind = u.find_spec\n"
             "u.find_spec = lambda name, *a: None if name == 'ClusterShell' else find(name, *a)\n"
         )
-        command = [sys.executable, "-m", "triage", "collect", "--nodelist", f"node[0001-{count:04d}]", "--only", CHEAP]
+        command = [sys.executable, "-m", "triage", "collect", "--nodelist", f"node[0001-{count:04d}]"]
+        command += ["--only", ",".join(only)] if only else []
         command += ["--ssh", str(ssh), "--timeout", "300", "-q", "-o", f"{folder}/b.tar.zst"]
         started = time.monotonic()
         code = subprocess.run(command, check=False, env=dict(os.environ, PYTHONPATH=folder)).returncode
-        taken = time.monotonic() - started
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        taken, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         with open_evidence([f"{folder}/b.tar.zst"]) as evidence:
             manifest = evidence.manifest or {}
         rows = Counter((row["node"], row["collector"]) for row in manifest["ledger"])
-        lost = count * (len(CHEAP.split(",")) + 1) - len(rows)
+        lost = count * (len(only or packing.collectors()) + 1) - len(rows)
         answered = sum(1 for one in manifest["nodes"] if one["complete"])
         size = Path(f"{folder}/b.tar.zst").stat().st_size / 1e6
     print(
-        f"{count} nodes: {taken:.1f} s, exit {code}, {answered} in full, {lost} rows lost,"
-        f" {max(rows.values())} rows each, bundle {size:.1f} MB, largest process {peak:.0f} MB"
+        f"{count} nodes: {taken:.1f} s ({used.ru_utime + used.ru_stime:.0f} s of processors), exit {code},"
+        f" {answered} in full, {lost} rows lost, bundle {size:.1f} MB, largest process {used.ru_maxrss / 1024:.0f} MB"
     )
 
 
@@ -73,7 +77,7 @@ def kills(count: int) -> None:
     source, outcomes = random.Random(1), Counter[str]()
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "triage", "collect", "--only", CHEAP, "-o", f"{folder}/b.tar.gz"]
+            command = [sys.executable, "-m", "triage", "collect", "--only", ",".join(CHEAP), "-o", f"{folder}/b.tar.gz"]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
             time.sleep(source.uniform(0, 3.5))
             process.kill()
@@ -120,4 +124,4 @@ if __name__ == "__main__":
     if what == "redaction":
         redaction(value)
     else:
-        {"nodes": nodes, "kills": kills}[what](int(value))
+        {"nodes": nodes, "cheap": partial(nodes, only=CHEAP), "kills": kills}[what](int(value))
