@@ -46,6 +46,15 @@ def test_a_card_moved_to_another_slot_is_the_same_and_one_in_the_same_slot_is_no
     assert [row[1:] for row in rows(old, other)] == [("listed", "yes", "no", "worse")]
 
 
+def test_an_adapter_is_no_gpu() -> None:
+    """lspci says where a device sits; that one is a GPU is said by others."""
+    adapter: dict[str, Scalar] = {"pci": "0000:ca:00", "node": "n1"}
+    one, two = (machine(("pcie.width_state", state_, adapter)) for state_ in ("full", "reduced"))
+    assert rows(one, two) == [("device 0000:ca:00 of n1", "pcie.width_state", "full", "reduced", "worse")]
+    card = machine(("pcie.width_state", "full", adapter), ("gpu.pcie.replays", 1, {**adapter, "gpu": 3}))
+    assert [label for label, _, _ in card.values()] == ["GPU 3 of n1"]
+
+
 def test_what_one_side_did_not_read_is_no_change() -> None:
     card: dict[str, Scalar] = {"uuid": "GPU-a", "gpu": 3, "node": "n1"}
     assert rows(machine(("gpu.remap.pending", "no", card)), machine(("gpu.pcie.replays", 4, card))) == []

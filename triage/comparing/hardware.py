@@ -1,6 +1,6 @@
-"""What the GPUs of a run said of themselves, and what of it is not as it was: counters that grew, links that went down.
+"""What GPUs and adapters said of themselves, and what of it is not as it was: counters that grew, links that went down.
 
-A GPU is the same when its UUID is; without one, when it sits in the same slot of the same node.
+A device is the same when its UUID is; without one, when it sits in the same slot of the same node.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def state(incident: Incident) -> Machine:
         if key and (key in found or len(found) < DEVICES):
             link = fact.entity.get("link")
             reading = fact.name if link is None else f"{fact.name} of link {link}"
-            found.setdefault(key, (label, node, {}))[2][reading] = fact.value
+            known = found.setdefault(key, (label, node, {}))
+            known[2][reading] = fact.value
+            if known[0].startswith("device") and label.startswith("GPU"):
+                found[key] = (label, node, known[2])
     return found
 
 
@@ -69,7 +72,7 @@ def _identity(fact: Fact, uuids: dict[tuple[Scalar, Scalar], str]) -> tuple[str,
     uuid = entity.get("uuid") or uuids.get((node, pci)) or uuids.get((node, gpu))
     slot = pci if pci is not None else gpu
     key = str(uuid) if uuid else f"{node}/{slot}" if slot is not None else ""
-    name = f"GPU {gpu}" if gpu is not None else f"GPU {pci or uuid}"
+    name = f"GPU {gpu}" if gpu is not None else f"GPU {uuid}" if uuid else f"device {pci}"
     return key, f"{name} of {node}" if node is not None else name, None if node is None else str(node)
 
 
