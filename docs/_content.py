@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from _commands import module_doc
 from _text import block, code, document, link, plain, section, table
@@ -18,6 +19,7 @@ from triage.report import pages
 from triage.repro import spec
 from triage.vocabulary import sources
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "parsers"
 ROOTS = {"cause": "reference/causes", "playbook": "reference/playbooks", "signature": "reference/signatures"}
 
 
@@ -215,7 +217,14 @@ def evidence_pages() -> Iterator[tuple[str, str]]:
         ids = [f"- {linked('signature', each.id, here)}" for each in catalogue().values() if name in each.sources]
         head, _, rest = said.partition("\n")
         lines = [plain(head), *(block(rest.strip("\n")) if rest.strip() else [])]
+        lines += section("Samples in the repository", _samples(name))
         yield here, document(name, [*lines, *section("Signatures that look here", ids)])
+
+
+def _samples(source: str) -> list[str]:
+    """Names of what the tests of a parser read, recorded or made; none when its tests hold them as text."""
+    folder = FIXTURES / source
+    return [f"- {code(path.name)}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
 
 
 def verified_page() -> tuple[str, str]:

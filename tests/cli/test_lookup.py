@@ -207,6 +207,10 @@ def test_answers_in_chinese() -> None:
     assert "询问存储团队" in told
     assert "会中断服务" in run("gpu/xid-79-fallen-off-bus", "--lang", "zh").output
     assert "首先查看" in run("gpu-lost", "--lang", "zh_CN.UTF-8").output
+    assert "该卡在 PCIe 上不再应答" in run("79", "--lang", "zh").output
+    assert "没有机会清理" in run("exit 137", "--lang", "zh").output
+    assert "作业的某个进程达到内存限制" in run("OUT_OF_MEMORY", "--lang", "zh").output
+    assert "远端在全部重试中没有应答" in run("status 12", "--lang", "zh").output
     for words in ("storage/stall", "79"):
         assert run(words, "--lang", "en").output == run(words).output
         assert run(words, "--lang", "zh", "--format", "json").output == run(words, "--format", "json").output

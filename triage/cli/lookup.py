@@ -18,6 +18,14 @@ _WIDTH = 100
 _INDENT = 14
 _PASTED = 1 << 20  # characters of standard input that are read
 _KINDS = {"cause": "causes", "signature": "signatures", "playbook": "playbooks"}  # those with translations
+_TABLES = {
+    "Xid": "xid",
+    "exit code": "exit_codes",
+    "signal": "exit_codes",
+    "RDMA status": "rdma_status",
+    "RDMA vendor error": "rdma_status",
+    "job state": "states",
+}
 _ROLES = {
     "root-cause": "names a root cause",
     "symptom": "a symptom: it shows what was observed, not why",
@@ -98,8 +106,11 @@ def _lines(entry: Entry, words: Words | None = None) -> Iterator[str]:
 
 def _translated(entry: Entry, words: Words) -> Entry:
     from triage.report.language import translated
+    from triage.report.translations import ids
 
     named = [(_KINDS[entry.kind], entry.name)] if entry.kind in _KINDS else []
+    if table := _TABLES.get(entry.kind):
+        named = [(table, name) for name in ids(table)]
     return translated(entry, words, *named, *(("signatures", name) for name in entry.signatures[:3]))
 
 

@@ -1,9 +1,9 @@
-"""Texts of causes, rules, signatures and playbooks in other languages, in the folder `triage/data/i18n/<lang>/`.
+"""Texts of causes, playbooks, signatures and tables in other languages, in the folder `triage/data/i18n/<lang>/`.
 
 A record's texts have keys: `title`, `means`, `tells`, `actions.0`, `nodes.<node>.ask`, `leaves.<leaf>.actions.0`. Files
-hold them as nested YAML: `playbooks/<id>.yaml`; `signatures/<layer>.yaml`, `causes.yaml` and `rules.yaml` (those of
-causality.yaml) with the ids on top. `of` is the digest of the English texts that were translated: when those have
-changed, English is shown. No stale advice.
+hold them as nested YAML: `playbooks/<id>.yaml`; `signatures/<layer>.yaml`, `causes.yaml` and a file a table, with the
+ids on top. `of` is the digest of the English texts that were translated: when those have changed, English is shown. No
+stale advice.
 """
 
 from __future__ import annotations
@@ -21,25 +21,33 @@ from triage.model.base import Record
 from triage.model.playbook import Leaf, OperatorQuestion, Playbook
 from triage.model.signature import Action, Cause, Check, Signature
 
-LISTS = ("causes", "rules")  # one file each
-KINDS = (*LISTS, "playbooks", "signatures")
 Tree = dict[str, Any]
+# kind: the file of triage/data, the fields that name a row, the fields that a person reads
+TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "rules": ("causality.yaml", ("id",), ("why",)),
+    "xid": ("xid.yaml", ("number",), ("means", "action")),
+    "exit_codes": ("exit_codes.yaml", ("name",), ("means", "look")),
+    "rdma_status": ("rdma_status.yaml", ("name",), ("means", "look")),
+    "states": ("states.yaml", ("system", "state"), ("means",)),
+}
+LISTS = ("causes", *TABLES)  # one file each
+KINDS = (*LISTS, "playbooks", "signatures")
 
 
-class Rule(Record, frozen=True, kw_only=True):
-    """What a rule of causality.yaml says to a person."""
+class Row(Record, frozen=True, kw_only=True):
+    """What a row of a table says to a person. id: its naming fields with a slash between."""
 
     id: str
-    why: str
+    texts: dict[str, str]
 
 
-Text = Signature | Playbook | Cause | Rule
+Text = Signature | Playbook | Cause | Row
 
 
 def texts(record: Text) -> dict[str, str]:
     """Key -> English text, for everything of a record that a person reads."""
-    if isinstance(record, Rule):
-        return {"why": record.why}
+    if isinstance(record, Row):
+        return record.texts
     pairs = _of_playbook(record) if isinstance(record, Playbook) else _of_lines(record)
     return {key: text for key, text in pairs if text}
 
@@ -85,11 +93,16 @@ def flat(tree: Any, prefix: str = "") -> dict[str, str]:
 
 
 @cache
-def _lists(kind: str) -> Mapping[str, Cause | Rule]:
+def _lists(kind: str) -> Mapping[str, Cause | Row]:
     """Records that stand in one file of data."""
     if kind == "causes":
         return {cause.id: cause for cause in content.load(content.data("causes.yaml"), list[Cause])}
-    return {rule.id: rule for rule in content.load(content.data("causality.yaml"), list[Rule])}
+    name, naming, fields = TABLES[kind]
+    found = {}
+    for each in content.load(content.data(name), list[dict[str, Any]]):
+        identity = "/".join(str(each[field]) for field in naming)
+        found[identity] = Row(id=identity, texts={field: str(each[field]) for field in fields if each.get(field)})
+    return found
 
 
 @cache
