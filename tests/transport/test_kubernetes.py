@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +63,40 @@ def test_what_one_may_not_read_is_a_gap(bundle: Bundle) -> None:
 def test_mistakes(tmp_path: Path, job: str, message: str) -> None:
     code, _, errors = collect(tmp_path, "--job", job, "--kubectl", KUBECTL)
     assert (code, message in errors) == (2, True), errors
+
+
+SLOW = """\
+#!/bin/sh
+case "$*" in
+  *{verb}*) echo $$ > {sign}; exec sleep 61 ;;
+esac
+exec {kubectl} "$@"
+"""
+
+
+@pytest.mark.parametrize(("verb", "kept"), [("logs", True), ("events", False)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_kubectl_is_slow(tmp_path: Path, verb: str, kept: bool, number: signal.Signals) -> None:
+    kubectl, sign = tmp_path / "kubectl", tmp_path / "sign"
+    kubectl.write_text(SLOW.format(verb=verb, sign=sign, kubectl=KUBECTL))
+    kubectl.chmod(0o755)
+    command = [sys.executable, "-m", "triage", "collect", "--job", "k8s:train/job/llama", "--kubectl", str(kubectl)]
+    process = subprocess.Popen(
+        [*command, "-o", "b.tar.gz"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    waited = time.monotonic() + 20
+    while not (sign.exists() and sign.read_text().strip()) and time.monotonic() < waited:
+        time.sleep(0.05)
+    started = time.monotonic()
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - started < 8
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(sign.read_text()), 0)
+    if kept:
+        assert Bundle(tmp_path / "b.tar.gz").manifest["complete"] is False
+        assert b"interrupted" in out
+    else:
+        assert errors.strip() == b"triage: interrupted"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["kubectl", "sign"]

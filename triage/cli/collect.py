@@ -88,6 +88,7 @@ def command(
         reduce=reduce,
         ssh=ssh, kubectl=kubectl,
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, _interrupted)  # an epilog that runs out of time ends us so
     prepared = prepare(plan)
     if dry_run:
         from triage.transport.collecting import described
@@ -100,7 +101,6 @@ def command(
 def _collect(prepared: Prepared, plan: Plan, output: Path, force: bool, form: str, told: Teller) -> int:
     from triage.transport.collecting import Collection
 
-    signal.signal(signal.SIGTERM, _interrupted)  # an epilog that runs out of time ends us so
     collection = Collection(prepared, output, force, told.node)
     told.start(len(prepared.nodes))
     try:
