@@ -64,11 +64,20 @@ def test_main_thread_is_the_one_of_the_script() -> None:
 
 
 def test_ranks_in_one_log_are_told_apart() -> None:
-    found = {fact.entity["rank"]: fact.value for fact in told(INTERLEAVED) if fact.name == "stack.frames"}
+    found = {(fact.entity["rank"], fact.name): fact.value for fact in told(INTERLEAVED) if fact.name != "stack.lines"}
     assert found == {
-        1: ["launch (/srv/train/ops.py:7)", "<module> (/srv/train/train.py:30)"],
-        3: ["tokenize (/srv/train/data.py:9)", "<module> (/srv/train/train.py:22)"],
+        (1, "stack.fatal"): ["launch (/srv/train/ops.py:7)", "<module> (/srv/train/train.py:30)"],
+        (3, "stack.frames"): ["tokenize (/srv/train/data.py:9)", "<module> (/srv/train/train.py:22)"],
     }
+
+
+def test_a_process_asked_twice_gives_two_dumps() -> None:
+    """By a signal, by a timer, and the stack that an abort leaves."""
+    head = "Current thread 0x00007f01 (most recent call first):\n"
+    one = head + '  File "a.py", line {line} in f\n  File "a.py", line 9 in <module>\n'
+    for begin in ("", "Timeout (0:05:00)!\n", "Fatal Python error: Aborted\n\n"):
+        found = frames(told("".join(begin + one.format(line=line) for line in (3, 4))))
+        assert [each[0] for each in found] == ["f (a.py:3)", "f (a.py:4)"], begin
 
 
 def test_equal_stacks_put_together_are_one_each() -> None:

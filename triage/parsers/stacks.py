@@ -4,6 +4,8 @@ Facts, one set a process and dump, entity {rank, pid, node} as far as known:
     stack.frames   list: where its main thread stood, innermost first, as `function (file:line)` or `function (library)`
     stack.lines    list: the line of the evidence on which each frame stands; absent for JSON
     stack.worker   list, in place of stack.frames: a loader worker or other child of the rank's process
+    stack.fatal    list, in place of stack.frames: where a process crashed, which is not where it waited; an abort is
+                   no crash here, since the watchdog of a hung collective ends processes so
 The main thread is the one that py-spy names so, else the one whose outermost frame is the program's own `<module>`.
 """
 
@@ -35,8 +37,12 @@ _THREAD = re.compile(
     r"\s{0,8}(?:Current thread|Thread) (?P<id>(?:0x)?[0-9A-Fa-f]{1,16})(?: \[[^\]]{0,60}\])? "
     r"\((?P<state>active|idle|active\+gil|idle\+gil|most recent call first)\)(?::(?: \"(?P<name>[^\"]{0,80})\")?)?\s*$"
 )
+_BEGINS = re.compile(
+    r"\s{0,8}(?:Fatal Python error: (?!Aborted)(?P<fatal>\w)|Fatal Python error|Timeout \(\d+:\d\d:\d\d)"
+)
 _FRAME = re.compile(r"\s{1,7}(?P<name>\S.{0,300}?) \((?P<file>[^()]{1,300})\)\s*$")
 _FILE = re.compile(r'\s{1,7}File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,8}) in (?P<name>.{1,200}?)\s*$')
+_WORDS = ("hread ", "(", "rocess ", "File ", "Fatal Python")
 _WORKERS = ("_worker_loop (", "(torch/utils/data/_utils/worker.py", "(multiprocessing/spawn.py")
 Frames = list[tuple[str, int]]  # (frame, line of the evidence)
 
@@ -54,6 +60,7 @@ class Dump:
     pids: list[int] = field(default_factory=list)
     child: bool = False
     bare: bool = True
+    fatal: bool = False
     framed: bool = False  # a frame was seen: not asked of all threads again at each line
     threads: list[tuple[bool, Frames]] = field(default_factory=list)
 
@@ -115,7 +122,7 @@ def _of_text(whole: str) -> Iterator[Dump]:
     """Line by line; ranks that print into one log are told apart by their prefixes."""
     open_dumps: dict[tuple[object, ...], Dump] = {}
     for number, line in enumerate(whole.split("\n"), start=1):
-        if len(line) > LINE or not ("hread " in line or "(" in line or "rocess " in line or "File " in line):
+        if len(line) > LINE or not any(word in line for word in _WORDS):
             continue
         prefix = split(line)
         key = prefix.owner
@@ -123,6 +130,9 @@ def _of_text(whole: str) -> Iterator[Dump]:
         if (process := _PROCESS.match(prefix.rest)) and not _PARENT.match(prefix.rest):
             yield from _finished(dump)
             open_dumps[key] = Dump(key, prefix.rank, prefix.node, [int(process["pid"])], bare=False)
+        elif begins := _BEGINS.match(prefix.rest):
+            yield from _finished(dump)
+            open_dumps[key] = Dump(key, prefix.rank, prefix.node, fatal=begins["fatal"] is not None)
         elif thread := _THREAD.match(prefix.rest):
             if dump is None or _another(dump, thread):
                 yield from _finished(dump)
@@ -139,8 +149,7 @@ def _another(dump: Dump, thread: re.Match[str]) -> bool:
     if not dump.bare or not dump.framed:
         return False
     main = thread["name"] == "MainThread"
-    after_current = thread["state"].startswith("most") and thread[0].lstrip().startswith("Thread")
-    done = dump.threads[-1][0] and thread["state"].startswith("most") and after_current
+    done = dump.threads[-1][0] and thread["state"].startswith("most")  # the current thread stands last
     return (main and any(named for named, _ in dump.threads)) or (done and _is_program(dump.threads[-1][1]))
 
 
@@ -184,14 +193,14 @@ def _told(file: File, dump: Dump) -> Iterator[Fact]:
     frames = _main(dump.threads)
     worker = dump.child or any(mark in frame for frame, _ in frames for mark in _WORKERS)
     first = frames[0][1]
-    name = "stack.worker" if worker else "stack.frames"
+    name = "stack.fatal" if dump.fatal else "stack.worker" if worker else "stack.frames"
     pids: list[int | None] = [*dump.pids] or [file.pid]
     for pid in pids:
         at = "main thread" if pid is None else f"main thread of process {pid}"
         where = Where(file=file.path, line=first) if first else Where(file=file.path, at=at)
         entity = _entity(file, dump, pid)
         yield Fact(name=name, value=[frame for frame, _ in frames], where=where, entity=entity, text=frames[0][0])
-        if first and not worker:
+        if first and name == "stack.frames":
             yield Fact(name="stack.lines", value=[line for _, line in frames], where=where, entity=entity)
 
 
