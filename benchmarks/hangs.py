@@ -1,10 +1,11 @@
 """How long do many flight-recorder dumps take, and is the culprit found? Figures, not a test.
 
-    python -m benchmarks.hangs [--ranks 256] [--entries 2000] [--keep FOLDER]
+    python -m benchmarks.hangs [--ranks 256] [--keep FOLDER] [--torch-python PYTHON] [--labelled FOLDER]
 
 Writes a dump for each rank of a made-up job (tensor groups of 8, data groups over them, the world) in which one rank
-stops issuing, and runs `triage explain` on them. Prints seconds (wall and processor), the peak of memory of the largest
-process, and the culprits; beside it torchfrtrace, where the torch of this environment has it.
+stops issuing, and runs `triage explain` on them; beside it, in the same run, torchfrtrace, where an environment has it.
+Prints seconds (wall and processor), the peak of anonymous memory of all processes, the culprits, and the ratios. Then
+the labelled sets of dumps in a folder, when there is one: whether exactly their culprits are named.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
-import resource
+import re
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-EXPLAIN = [sys.executable, "-c", "from triage.cli import main; main()", "explain", "--format", "json"]
+from benchmarks.watching import EXPLAIN, watched
+from triage import content
+
 TENSOR = 8
 Group = tuple[str, list[int]]
 
@@ -95,13 +97,52 @@ def write(folder: Path, ranks: int, entries: int, culprit: int) -> None:
         (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump(rank, ranks, entries, culprit), protocol=2))
 
 
-def measured(command: list[str]) -> tuple[float, float, float, bytes]:
-    """Seconds of the clock and of the processor, peak in MB of the largest process, what it printed."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    out = subprocess.run(command, capture_output=True, check=False).stdout
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, used, after.ru_maxrss / 1024, out
+def named(output: bytes) -> list[int]:
+    """Ranks that the first hypothesis names."""
+    first = json.loads(output)["hypotheses"][:1]
+    return sorted(one["rank"] for one in first[0]["culprits"] if one.get("rank") is not None) if first else []
+
+
+def missing(output: bytes) -> list[int]:
+    """Ranks that torchfrtrace lists as missing somewhere: it names no culprit."""
+    sets = re.findall(rb"missing ranks: \{([\d, ]*)\}", output)
+    return sorted({int(rank) for some in sets for rank in some.split(b",") if rank.strip()})
+
+
+def peer(python: Path | None) -> list[str] | None:
+    """The command of torchfrtrace in that environment, or in this one; None where there is none."""
+    tool = shutil.which("torchfrtrace") if python is None else shutil.which(python.with_name("torchfrtrace"))
+    return [tool, "--prefix"] if tool else None
+
+
+def beside(folder: Path, prefix: str, tool: list[str] | None) -> Iterator[str]:
+    """A line for each program, and their ratio."""
+    own = watched([*EXPLAIN, str(folder)])
+    yield f"triage       {own}  named {named(own.output)}"
+    if tool is None:
+        yield "torchfrtrace skipped: --torch-python names no environment that has it"
+        return
+    other = watched([*tool, prefix, str(folder)], errors=True)
+    yield f"torchfrtrace {other}  missing somewhere {missing(other.output)[:12]}"
+    yield f"ratio        {other.used / own.used:.1f} of processor time, {other.anonymous / own.anonymous:.1f} of memory"
+
+
+def labelled(cases: Path | None, tool: list[str] | None) -> Iterator[str]:
+    """Whether exactly the culprits of each labelled set are named: folders with evidence/ and truth.yaml."""
+    truths = sorted(cases.glob("*-fr-*/truth.yaml")) if cases else []
+    if not truths:
+        yield "labelled sets skipped: --labelled names no folder with dumps in <set>/evidence"
+    right = 0
+    for truth in truths:
+        wanted = sorted(map(int, content.read(truth).tree["culprit"]["rank"]))
+        folder = truth.parent / "evidence"
+        found = named(watched([*EXPLAIN, str(folder)]).output)
+        prefix = re.sub(r"\d+$", "", min(path.name for path in folder.iterdir()))
+        theirs = missing(watched([*tool, prefix, str(folder)], errors=True).output) if tool else "not asked"
+        right += found == wanted
+        yield f"{truth.parent.name:<24} wanted {wanted}, triage {found}, missing for torchfrtrace {theirs}"
+    if truths:
+        yield f"exact culprit sets {right} of {len(truths)}"
 
 
 def main() -> None:
@@ -110,21 +151,17 @@ def main() -> None:
     asked.add_argument("--ranks", type=int, default=256)
     asked.add_argument("--entries", type=int, default=2000)
     asked.add_argument("--keep", type=Path)
+    asked.add_argument("--torch-python", type=Path, help="Python of an environment with torchfrtrace")
+    asked.add_argument("--labelled", type=Path, help="folder of labelled sets, read in place")
     options = asked.parse_args()
+    tool = peer(options.torch_python)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary) / "dumps"
-        culprit = options.ranks // 3
         if not folder.exists():
-            write(folder, options.ranks, options.entries, culprit)
-        wall, used, peak, out = measured([*EXPLAIN, str(folder)])
-        first = json.loads(out)["hypotheses"][:1]
-        named = [one["rank"] for one in first[0]["culprits"]] if first else []
-        print(
-            f"triage       {wall:7.1f} s  {used:7.1f} s of processor  {peak:7.0f} MB  named {named}, wanted [{culprit}]"
-        )
-        if tool := shutil.which("torchfrtrace"):
-            wall, used, peak, _ = measured([tool, "--prefix", "nccl_trace_rank_", str(folder)])
-            print(f"torchfrtrace {wall:7.1f} s  {used:7.1f} s of processor  {peak:7.0f} MB")
+            write(folder, options.ranks, options.entries, options.ranks // 3)
+        print(f"{options.ranks} ranks of {options.entries} entries, culprit {options.ranks // 3}")
+        for line in chain(beside(folder, "nccl_trace_rank_", tool), labelled(options.labelled, tool)):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

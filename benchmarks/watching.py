@@ -27,11 +27,11 @@ class Watched(NamedTuple):
         return f"{self.wall:7.2f} s {self.used:7.2f} s of processor {self.anonymous / 1e6:7.0f} MB"
 
 
-def watched(command: list[str], environment: dict[str, str] | None = None) -> Watched:
-    """Run it to its end. Memory is summed over its children; 0 where there is no /proc."""
+def watched(command: list[str], environment: dict[str, str] | None = None, errors: bool = False) -> Watched:
+    """Run it to its end. Memory is summed over its children; 0 where there is no /proc. errors: standard error, too."""
     before, begin, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdout=out, env=environment)
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT if errors else None, env=environment)
         while process.poll() is None:
             peak = max(peak, sum(map(_anonymous, _family(process.pid))))
             time.sleep(LOOK_S)
