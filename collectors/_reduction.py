@@ -20,6 +20,7 @@ BUDGET = 192 << 10  # bytes of lines sent of one file; head and tail come on top
 BLOCK = 1 << 20
 LINE = 8192  # bytes of a line that are sent, around what matched
 LOOKED = 65536  # bytes of a line that are looked at
+WINDOW, OVERLAP = 4096, 512  # bytes of a line that one regex sees at once: on a long one some take quadratic time
 STAMPED = 4096  # bytes at either end of a block in which a time is looked for
 SHAPES = 100000  # distinct shapes remembered
 SHAPE = 4000  # bytes of a shape worth remembering
@@ -150,11 +151,10 @@ class Scan(object):
     def _line(self, block, at, chances):
         """What one line is."""
         text, who, told = block.plain[at], None, set()
-        looked = text[:LOOKED] if len(text) > LOOKED else text
         for chance in tuple(chances):
             if chance.needles and not _holds(text, chance.needles):
                 continue
-            found = chance.search(looked) if chance.open and chance.search else True
+            found = _searched(chance.search, text) if chance.open and chance.search else True
             if chance.counting and not self.rules.settle(chance, bool(found)):
                 chances.remove(chance)
             if chance.group is None:
@@ -164,7 +164,7 @@ class Scan(object):
                 who = _picking.printer(text) if who is None else who
                 self._tell(self.lines + at, chance, who, found)
                 if len(text) > LINE and found is not True:
-                    self.places[self.lines + at] = found.start()
+                    self.places[self.lines + at] = text.find(found.group())
 
     def _tell(self, line, chance, who, found):
         group = self.groups.get(chance.group)
@@ -191,6 +191,17 @@ class Scan(object):
             self._left = self._left - 1 if _redaction.BASE64_LINE.search(block.texts[at]) else 0
             if self._left:
                 self.hidden.add(self.lines + at)
+
+
+def _searched(search, text):
+    """The first match in a line, piece by piece when it is long."""
+    if len(text) <= WINDOW:
+        return search(text)
+    for start in range(0, min(len(text), LOOKED), WINDOW - OVERLAP):
+        found = search(text[start : start + WINDOW])
+        if found:
+            return found
+    return None
 
 
 def _holds(text, needles):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from triage import explain
 from triage.matching.loading import catalogue
 from triage.model.report import Report
 from triage.parsers import parser, recognise
+from triage.transport import packing
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LARGE = {
@@ -163,3 +166,20 @@ def test_a_storm_is_sampled() -> None:
     assert len(found[0]) < 3 * node().BUDGET
     cards = {line.split(b"PCI:")[1][:4] for line in records(found[0]).values() if b"Xid" in line}
     assert cards == {b"%04x" % at for at in range(8)}
+
+
+def test_no_line_can_hold_a_node_up() -> None:
+    slow = []
+    for _, needles, text, _, _ in packing.reduction()["patterns"]:
+        line = max(needles, key=len).encode() + b" "
+        started = time.process_time()
+        re.compile(text.encode(), re.MULTILINE).search(line * (node().WINDOW // len(line)))
+        slow += [text] if time.process_time() - started > 0.25 else []
+    assert not slow
+
+
+def test_a_match_far_out_on_a_long_line_is_found() -> None:
+    data = calm(1000) + b"y " * 30_000 + FAULT + calm(1000)
+    found = reduced(data)
+    assert found is not None
+    assert FAULT.rstrip()[8:60] in records(found[0])[1001]

@@ -87,6 +87,16 @@ def _single(piece: str) -> bool:
 
 def relaxed(expression: str) -> bytes:
     """A regex without look-around, back-references and atomic parts that matches at least the same lines (for RE2)."""
+    return scannable(_lookless(expression))
+
+
+def portable(expression: str) -> bytes:
+    """The same for Python's `re` of any version: repeats stay counted, for it backtracks where RE2 does not."""
+    parts = ["(" if _NAMED.fullmatch(piece) else _bytes(piece) for piece in pieces(_lookless(expression))]
+    return "".join(parts).encode()
+
+
+def _lookless(expression: str) -> str:
     out: list[str] = []
     skip = 0  # depth inside a look-around
     for piece in pieces(expression):
@@ -96,7 +106,7 @@ def relaxed(expression: str) -> bytes:
             out.append(r"[^\n]*")
         else:
             out.append("(?:" if piece == "(?>" else piece[:-1] if _possessive(piece) else piece)
-    return scannable("".join(out))
+    return "".join(out)
 
 
 def _possessive(piece: str) -> bool:

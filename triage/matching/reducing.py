@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from triage.matching.expressions import pieces, relaxed
+from triage.matching.expressions import pieces, portable
 from triage.matching.needles import needles
 from triage.matching.scanner import Marker
 from triage.model.signature import Signature
@@ -52,7 +52,7 @@ def _wide(signature: Signature) -> bool:
 
 
 def _pattern(regex: str, names: set[str]) -> list[Any]:
-    plain = relaxed(regex).decode("ascii")
+    plain = portable(regex).decode("ascii")
     kept = plain if _taken(plain) else None
     return [list(needles(regex, _weight)), kept, list(_positions(regex, names)) if kept else [], _of_digits(regex)]
 
@@ -74,7 +74,7 @@ def _taken(regex: str) -> bool:
 
 
 def _positions(regex: str, names: set[str]) -> Iterator[int]:
-    """Numbers of the groups with these names, as they are counted in the relaxed regex, where look-arounds are gone."""
+    """Numbers of the groups with these names, as the portable regex counts them, in which look-arounds are gone."""
     count, skip = 0, 0
     for piece in pieces(regex):
         if skip or piece in {"(?=", "(?!", "(?<=", "(?<!"}:
