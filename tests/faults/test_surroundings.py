@@ -41,7 +41,7 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(*arguments: str, cache: str, limits: Callable[[], None] | None = None, **environment: str) -> Done:
-    known = {"XDG_CACHE_HOME": cache, "TRIAGE_HISTORY": "off"} | environment
+    known = {"XDG_CACHE_HOME": cache, "TRIAGE_HISTORY": "off", "PYTHONDONTWRITEBYTECODE": "1"} | environment
     return subprocess.run(
         [*TRIAGE, *arguments], capture_output=True, env=known, timeout=60, preexec_fn=limits, check=False
     )
