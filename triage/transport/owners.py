@@ -32,8 +32,8 @@ def name_of(item: Tree) -> str:
 
 
 def uid_of(item: Tree) -> str:
-    """Its identity, which no later object of the same name shares."""
-    return str(meta(item).get("uid"))
+    """Its identity, which no later object of the same name shares; "" when there is none."""
+    return str(meta(item).get("uid") or "")
 
 
 def above(pods: list[Tree], listed: Callable[[str], list[Tree]]) -> dict[str, Tree]:
@@ -56,7 +56,7 @@ def above(pods: list[Tree], listed: Callable[[str], list[Tree]]) -> dict[str, Tr
 
 def below(owner: Tree, pods: list[Tree], between: dict[str, Tree]) -> list[Tree]:
     """The pods that lie below an object: by owner references, or by label where these lead nowhere."""
-    ours = {uid_of(owner)}
+    ours = {uid_of(owner)} - {""}
     candidates = [*between.values(), *pods]
     for _ in range(LEVELS):
         ours |= {uid_of(item) for item in candidates if {uid for _, uid in _references(item)} & ours}
@@ -79,7 +79,7 @@ def lineage(items: Iterable[Tree], between: dict[str, Tree]) -> list[Tree]:
 def _references(item: Tree) -> list[tuple[str, str]]:
     """Owners: kind as kubectl takes it, and identity."""
     found = [one for one in meta(item).get("ownerReferences") or [] if isinstance(one, dict)]
-    return [(_kind(one), str(one.get("uid"))) for one in found]
+    return [(_kind(one), str(one["uid"])) for one in found if one.get("uid")]
 
 
 def _kind(reference: Tree) -> str:
