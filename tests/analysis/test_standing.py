@@ -44,7 +44,10 @@ def values(found: Iterator[Fact]) -> dict[str, Value]:
         (["wait (threading.py:306)", "acquire (filelock/_api.py:9)", *PROGRAM], "lock"),
         (["wait (threading.py:306)", "load (torch/utils/cpp_extension.py:9)", *PROGRAM], "compile"),
         (["_engine_run_backward (torch/autograd/graph.py:9)", *PROGRAM], "device"),
-        (["broadcast (torch/distributed/distributed_c10d.py:1)", "save_checkpoint (engine.py:2)"], "collective"),
+        (
+            ["broadcast (torch/distributed/distributed_c10d.py:1)", "save_checkpoint (engine.py:2)", *PROGRAM],
+            "collective",
+        ),
         (["read (libc.so.6)", "read_text (pathlib.py:1058)", *PROGRAM], "file"),
         (["interaction (pdb.py:384)", "trace_dispatch (bdb.py:90)", *PROGRAM], "debugger"),
         (["save (myproject/plots.py:12)", *PROGRAM], "code"),
@@ -53,7 +56,21 @@ def values(found: Iterator[Fact]) -> dict[str, Value]:
 def test_what_a_stack_is_at(frames: list[str], at: str) -> None:
     (stand,) = stands(incident([stack(0, frames)]))
     assert stand.at == at
-    assert stand.user == ("main (train.py:22)" if PROGRAM[0] in frames else stand.frame)
+    assert stand.user == "main (train.py:22)"
+
+
+@pytest.mark.parametrize(
+    ("frames", "user"),
+    [
+        (["wait (threading.py:3)", "work (job.py:7)", "_wrap (torch/multiprocessing/spawn.py:9)",
+          "<module> (<string>:1)"], "work (job.py:7)"),
+        (["f (/srv/train/data.py:3)", "<module> (/srv/train/train.py:9)"], "f (/srv/train/data.py:3)"),
+        (["read (libc.so.6)", "run (runpy.py:1)"], "run (runpy.py:1)"),
+    ],
+)  # fmt: skip
+def test_where_the_program_left_its_own_code(frames: list[str], user: str) -> None:
+    (stand,) = stands(incident([stack(0, frames)]))
+    assert stand.user == user
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,45 @@ def test_a_process_asked_twice_gives_two_dumps() -> None:
         assert [each[0] for each in found] == ["f (a.py:3)", "f (a.py:4)"], begin
 
 
+SPAWNED = """\
+Process 21: python launch.py
+Python v3.11.7 (/usr/bin/python3.11)
+Parent Process 20: python launch.py
+
+Thread 21 (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:3252)
+    work (job.py:7)
+    _wrap (torch/multiprocessing/spawn.py:90)
+    spawn_main (multiprocessing/spawn.py:122)
+    <module> (<string>:1)
+"""
+NAMELESS = """\
+Stack dump for user 20768
+Thread 0x7F4AA36D9700 (active)
+\t run (threading.py:864)
+\t _bootstrap (threading.py:884)
+Thread 0x7F4AACDE7700 (active)
+\t main_loop (work.py:{line})
+\t <module> (work.py:105)
+
+"""
+
+
+def test_ranks_that_a_launcher_spawned_are_ranks() -> None:
+    """In a file of one rank its children are not; in a file of the launcher they are who is asked about."""
+    assert [fact.name for fact in told(SPAWNED)] == ["stack.frames", "stack.lines"]
+    assert [fact.name for fact in told(SPAWNED, rank=0)] == ["stack.worker"]
+
+
+def test_dumps_of_old_releases_without_names() -> None:
+    found = frames(told(NAMELESS.format(line=1) + NAMELESS.format(line=2)))
+    assert [each[0] for each in found] == ["main_loop (work.py:1)", "main_loop (work.py:2)"]
+
+
+def test_without_a_main_thread_nothing_is_said() -> None:
+    assert told("\n".join(NAMELESS.splitlines()[:4])) == []
+
+
 def test_equal_stacks_put_together_are_one_each() -> None:
     text = 'Thread 11 (active): "MainThread"\nThread 12 (idle): "MainThread"\n    f (a.py:1)\n    <module> (a.py:9)\n'
     assert [fact.entity["pid"] for fact in told(text) if fact.name == "stack.frames"] == [11, 12]

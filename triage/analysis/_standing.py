@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -136,16 +137,24 @@ def _telling(spelled: list[str]) -> tuple[int, str]:
 
 
 def _program(frames: tuple[str, ...]) -> str | None:
-    """The innermost frame in the file of the script, or beside it: where the program left its own code."""
-    script = next(
-        (found["file"] for frame in frames if frame.startswith("<module>") and (found := _CALL.match(frame))), ""
-    )
+    """The innermost frame in the file of the script, or beside it: where the program left its own code.
+
+    A rank that was spawned has no script on its stack; its own files are those that no package and no Python brings.
+    """
+    called = [(frame, found["file"]) for frame in frames if (found := _CALL.match(frame))]
+    script = next((file for frame, file in called if frame.startswith("<module>") and file[:1] not in ("<", "")), "")
     folder = script.rpartition("/")[0]
-    for frame in frames:
-        file = found["file"] if (found := _CALL.match(frame)) else ""
-        if script and (file == script or (folder and file.rpartition("/")[0] == folder)):
+    for frame, file in called:
+        beside = file == script or bool(folder and file.rpartition("/")[0] == folder)
+        if beside if script else _brought_by_nobody(file):
             return frame
     return None
+
+
+def _brought_by_nobody(file: str) -> bool:
+    """py-spy shows files of the script's folder by their bare names, as it does the standard library's."""
+    stem = file.removesuffix(".py")
+    return stem != file and "/" not in stem.removeprefix("/") and stem not in sys.stdlib_module_names
 
 
 def short(frame: str) -> str:

@@ -43,7 +43,7 @@ _BEGINS = re.compile(
 _FRAME = re.compile(r"\s{1,7}(?P<name>\S.{0,300}?) \((?P<file>[^()]{1,300})\)\s*$")
 _FILE = re.compile(r'\s{1,7}File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,8}) in (?P<name>.{1,200}?)\s*$')
 _WORDS = ("hread ", "(", "rocess ", "File ", "Fatal Python")
-_WORKERS = ("_worker_loop (", "(torch/utils/data/_utils/worker.py", "(multiprocessing/spawn.py")
+_WORKERS = ("_worker_loop (", "torch/utils/data/_utils/worker.py", "torch/_inductor/compile_worker/")
 Frames = list[tuple[str, int]]  # (frame, line of the evidence)
 
 
@@ -149,8 +149,10 @@ def _another(dump: Dump, thread: re.Match[str]) -> bool:
     if not dump.bare or not dump.framed:
         return False
     main = thread["name"] == "MainThread"
-    done = dump.threads[-1][0] and thread["state"].startswith("most")  # the current thread stands last
-    return (main and any(named for named, _ in dump.threads)) or (done and _is_program(dump.threads[-1][1]))
+    last, frames = dump.threads[-1]
+    nameless = not thread["state"].startswith("most") and thread["name"] is None  # py-spy before 0.3
+    done = nameless or (last and thread["state"].startswith("most"))  # the current thread stands last
+    return (main and any(named for named, _ in dump.threads)) or (done and _is_program(frames))
 
 
 def _begin(dump: Dump, thread: re.Match[str]) -> None:
@@ -177,11 +179,11 @@ def _finished(dump: Dump | None) -> Iterator[Dump]:
         yield dump
 
 
-def _main(threads: Sequence[tuple[bool, Frames]]) -> Frames:
-    """The main thread's stack."""
+def _main(threads: Sequence[tuple[bool, Frames]]) -> Frames | None:
+    """The main thread's stack; None when no thread is known to be it."""
     full = [(named, frames) for named, frames in threads if frames]
     program = [frames for _, frames in full if _is_program(frames)]
-    return next((frames for named, frames in full if named), None) or (program or [full[-1][1]])[-1]
+    return next((frames for named, frames in full if named), None) or (program[-1] if program else None)
 
 
 def _is_program(frames: Frames) -> bool:
@@ -191,7 +193,10 @@ def _is_program(frames: Frames) -> bool:
 
 def _told(file: File, dump: Dump) -> Iterator[Fact]:
     frames = _main(dump.threads)
-    worker = dump.child or any(mark in frame for frame, _ in frames for mark in _WORKERS)
+    if frames is None:
+        return
+    child = dump.child and file.rank is not None  # of a rank; the ranks themselves are children of their launcher
+    worker = child or any(mark in frame for frame, _ in frames for mark in _WORKERS)
     first = frames[0][1]
     name = "stack.fatal" if dump.fatal else "stack.worker" if worker else "stack.frames"
     pids: list[int | None] = [*dump.pids] or [file.pid]
