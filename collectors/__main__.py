@@ -219,7 +219,6 @@ def main(arguments):
         signal.signal(number, stopped)
     _runner.lower_priority()
     sink = sys.stdout.buffer
-    stream = _manifest.Stream(_manifest.Base64Lines(sink) if "--base64" in arguments else sink)
     key = bytes(bytearray.fromhex(request.get("key") or "00" * 32))
     spec = json.loads(content("redaction.json").decode("utf-8"))
     if request.get("reduce"):
@@ -227,16 +226,16 @@ def main(arguments):
 
         rules = _reduction.Rules(json.loads(content("reduction.json").decode("utf-8")), spec)
         request["reducer"] = _reduction.Reducer(rules, request["reduce"])
+    redactor = _redaction.Redactor(spec, key, request.get("words"), request.get("hosts"))
+    if "--logs" in arguments:
+        import _shared
+
+        _shared.serve(request["reducer"], redactor, sys.stdin.buffer, sink)
+        return 0
+    stream = _manifest.Stream(_manifest.Base64Lines(sink) if "--base64" in arguments else sink)
     base = _manifest.workspace()
     try:
-        collect(
-            request,
-            node,
-            stream,
-            _redaction.Redactor(spec, key, request.get("words"), request.get("hosts")),
-            base,
-            started,
-        )
+        collect(request, node, stream, redactor, base, started)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody listens: end without a second complaint at exit
         return 141

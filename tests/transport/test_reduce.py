@@ -11,6 +11,8 @@ from bundle.secrets import made
 from transport.collected import Bundle, collect, explained, fault
 
 from triage.model.manifest import Manifest
+from triage.transport.collecting import LOG_BYTES
+from triage.transport.reducing import Reducing
 
 CALM = "2026-11-30 00:00:%02d,013 INFO:data: shard %06d was read in 1.4s without retries\n"
 
@@ -40,3 +42,22 @@ def test_a_reduced_bundle(tmp_path: Path) -> None:
     report = explained(tmp_path)
     cited = report["hypotheses"][0]["evidence"][0]
     assert cited["text"] in log.split("\n")[cited["line"] - 1]
+
+
+def test_what_the_launcher_reads_itself_is_reduced_too(tmp_path: Path) -> None:
+    secret, calm = made("k", 24), "".join(CALM % (at % 60, at) for at in range(20_000))
+    log = calm + f"export WANDB_API_KEY={secret}\n" + fault() + calm
+    (tmp_path / "slurm.out").write_text(log)
+    (tmp_path / "small.out").write_text(calm[:1000])
+    request = {"reduce": LOG_BYTES, "key": "07" * 32, "words": {}, "hosts": False}
+    with Reducing(request, 30) as reducing:
+        found = reducing.lines(tmp_path / "slurm.out")
+        assert reducing.lines(tmp_path / "small.out") is None
+        assert reducing.lines(tmp_path / "absent.out") is None
+        assert reducing.lines(tmp_path / "slurm.out") == found
+    assert found is not None
+    assert found[0].startswith(b"triage.reduced/1\t40005\t%d\t" % len(log))
+    assert found[1]["reduced"]["lines"] == 40_005
+    assert b"fallen off the bus" in found[0]
+    assert secret.encode() not in found[0]
+    assert reducing.lines(tmp_path / "slurm.out") is None, "once it has ended, logs are copied as they are"

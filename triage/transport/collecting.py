@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from triage.transport import files, kubernetes, local, nodelists, packing, slurm
 from triage.transport.fanout import REFUSED, Fanout, Target, end_questions
 from triage.transport.jobs import Answered, Job
 from triage.transport.receiving import Answer, Receiver, ledger
+from triage.transport.reducing import Reducing
 
 NODE_BYTES = 512 << 20  # that one node may send
 LOG_BYTES = 192 << 10  # of one log's lines, when only those that matter are wanted
@@ -220,12 +222,20 @@ class Collection:
                 row["truncated"].append(self._clean(path))
             if answered.fault:
                 row[reason(answered.fault)].append(self._clean(f"{path}: {answered.fault}"))
-        self._copy("stdout", ((path, path.name) for path in files.outputs(self.prepared.job.outputs)[0]), rows)
-        for pattern in self.prepared.here:
-            found = list(files.below(pattern))
-            self._copy("include", found, rows)
-            if not found:
-                rows["include"]["absent"].append(self._clean(pattern))
+        with self._reducing() as reducing:
+            outputs = files.outputs(self.prepared.job.outputs)[0]
+            self._copy("stdout", ((path, path.name) for path in outputs), rows, reducing)
+            for pattern in self.prepared.here:
+                found = list(files.below(pattern))
+                self._copy("include", found, rows, reducing)
+                if not found:
+                    rows["include"]["absent"].append(self._clean(pattern))
+
+    def _reducing(self) -> AbstractContextManager[Reducing | None]:
+        """A quarter of the time is for what this machine reads: the nodes are asked afterwards."""
+        if not self.prepared.plan.reduce:
+            return nullcontext()
+        return Reducing(self._request(), self.prepared.plan.timeout / 4)
 
     def _said(self) -> Iterator[tuple[str, Answered]]:
         """Answers of the scheduler; those that take long a few at a time, and in half of the time that there is."""
@@ -245,9 +255,9 @@ class Collection:
                 end_questions()
                 raise
 
-    def _copy(self, collector: str, found: Any, rows: dict[str, dict[str, Any]]) -> None:
+    def _copy(self, collector: str, found: Any, rows: dict[str, dict[str, Any]], reducing: Reducing | None) -> None:
         for path, name in found:
-            said = files.add(self.writer, self.redactor, path, self._clean(name), collector)
+            said = files.add(self.writer, self.redactor, path, self._clean(name), collector, reducing)
             for key, value in said.items():
                 rows[collector]["size" if key == "bytes" else key] += [value] if key == "bytes" else value
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from triage.bundle.writing import Redacts, Tail, Writer, member
+from triage.transport.reducing import Reducing
 
 CAP = 64 << 20  # bytes kept of one file: its first mebibyte and its end
 MOST = 2000  # files of one pattern
@@ -74,11 +75,20 @@ def below(pattern: str) -> Iterator[tuple[Path, str]]:
         yield path, path.relative_to(base).as_posix()
 
 
-def add(writer: Writer, redactor: Redacts, path: Path, name: str, collector: str) -> dict[str, object]:
-    """Copy a file's beginning and end below job/<collector>/, redacted. A ledger row's keys for what went wrong."""
+def add(
+    writer: Writer, redactor: Redacts, path: Path, name: str, collector: str, reducing: Reducing | None = None
+) -> dict[str, object]:
+    """Copy a file's beginning and end below job/<collector>/, redacted. A ledger row's keys for what went wrong.
+
+    reducing: of logs only the lines that matter.
+    """
+    target = "/".join(["job", collector, *map(member, name.split("/"))])
+    if reducing is not None and (found := reducing.lines(path)):
+        kept = writer.add_bytes(target, found[0])
+        writer.describe(kept, collector, **found[1])
+        return {"bytes": kept.size, "truncated": [name]} if found[1]["truncated"] else {"bytes": kept.size}
     try:
         with Tail(path, CAP) as tail, io.BufferedReader(tail, 1 << 20) as source:
-            target = "/".join(["job", collector, *map(member, name.split("/"))])
             kept = writer.add(target, cast("IO[bytes]", source), redactor)
             writer.describe(kept, collector, truncated=tail.truncated)
             return {"bytes": kept.size, "truncated": [name]} if tail.truncated else {"bytes": kept.size}

@@ -86,10 +86,8 @@ class Receiver(Record, frozen=True, kw_only=True):
 
     def _describe(self, found: Any, node: str, collector: str, one: dict[str, Any]) -> None:
         more: dict[str, Any] = {key: one[key] for key in ("rank", "local_rank", "pid") if isinstance(one.get(key), int)}
-        if isinstance(reduced := one.get("reduced"), dict):
-            told = {key: reduced[key] for key in _REDUCED if isinstance(reduced.get(key), (int, str))}
-            more["reduced"] = self._cleaned(told)
-        cut = bool(one.get("truncated")) or one.get("sha256") != found.sha256
+        more |= self._cleaned(told(one))
+        cut = bool(more.pop("truncated", False)) or one.get("sha256") != found.sha256
         self.writer.describe(found, collector, self.label(node), truncated=cut, **more)
 
     def _cleaned(self, value: Any) -> Any:
@@ -100,6 +98,14 @@ class Receiver(Record, frozen=True, kw_only=True):
         if isinstance(value, dict):
             return {str(key): self._cleaned(one) for key, one in value.items()}
         return value
+
+
+def told(one: dict[str, Any]) -> dict[str, Any]:
+    """What a reducer says of a log, as far as it has the form that it should."""
+    more: dict[str, Any] = {"truncated": bool(one.get("truncated"))}
+    if isinstance(reduced := one.get("reduced"), dict):
+        more["reduced"] = {key: reduced[key] for key in _REDUCED if isinstance(reduced.get(key), (int, str))}
+    return more
 
 
 class _Prompt:
