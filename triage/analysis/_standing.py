@@ -94,18 +94,29 @@ def _rank(fact: Fact, ranks: dict[Scalar, int | None]) -> int | None:
 
 
 def _kernel(incident: Incident) -> dict[tuple[int | None, Scalar], str]:
-    """What each process sleeps on, by rank and pid."""
+    """What each process sleeps on, by rank and pid; a whole stack before the one function that `ps` shows."""
+    owners = {
+        (fact.entity.get("node"), fact.entity.get("pid")): fact.entity.get("rank")
+        for fact in incident.facts
+        if fact.name == "stack.frames" and fact.entity.get("pid") is not None
+    }
     found: dict[tuple[int | None, Scalar], str] = {}
-    for fact in incident.facts:
-        rank = fact.entity.get("rank")
-        if fact.name == "stack.kernel" and isinstance(fact.value, list):
-            on = next(filter(None, (kind(SLEEP, str(each)) for each in fact.value)), None)
-            if on:
-                known = rank if isinstance(rank, int) else None
-                found[known, fact.entity.get("pid")] = on
-                if known is not None:
-                    found.setdefault((known, None), on)  # faulthandler does not say the process
+    told = [fact for fact in incident.facts if fact.name == "stack.kernel" and isinstance(fact.value, list)]
+    for fact in sorted(told, key=lambda fact: -len(fact.value) if isinstance(fact.value, list) else 0):
+        pid = fact.entity.get("pid")
+        rank = fact.entity.get("rank", owners.get((fact.entity.get("node"), pid)))
+        on = _slept_on(fact)
+        if on:
+            known = rank if isinstance(rank, int) else None
+            found.setdefault((known, pid), on)
+            if known is not None:
+                found.setdefault((known, None), on)  # faulthandler does not say the process
     return found
+
+
+def _slept_on(fact: Fact) -> str | None:
+    values = fact.value if isinstance(fact.value, list) else []
+    return next(filter(None, (kind(SLEEP, str(each)) for each in values)), None)
 
 
 def _stand(fact: Fact, rank: int | None, lines: list[int] | list[float] | list[str], on: str | None) -> Stand:
