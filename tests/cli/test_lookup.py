@@ -210,6 +210,7 @@ def test_answers_in_chinese() -> None:
     assert "该卡在 PCIe 上不再应答" in run("79", "--lang", "zh").output
     assert "没有机会清理" in run("exit 137", "--lang", "zh").output
     assert "作业的某个进程达到内存限制" in run("OUT_OF_MEMORY", "--lang", "zh").output
+    assert "RoCE 的 GID 表条目" in run("NCCL_IB_GID_INDEX", "--lang", "zh").output
     assert "远端在全部重试中没有应答" in run("status 12", "--lang", "zh").output
     for words in ("storage/stall", "79"):
         assert run(words, "--lang", "en").output == run(words).output

@@ -25,6 +25,7 @@ _TABLES = {
     "RDMA status": "rdma_status",
     "RDMA vendor error": "rdma_status",
     "job state": "states",
+    "environment variable": "environment",
 }
 _ROLES = {
     "root-cause": "names a root cause",

@@ -157,6 +157,10 @@ PHRASES: dict[str, str] = {
     "lookup.not to mix": "not to mix",
     "lookup.playbook": "playbook",
     "lookup.signature": "signature",
+    "lookup.unset": "unset",
+    "lookup.harm": "harm",
+    "lookup.right when": "right when",
+    "lookup.since": "since",
     # what a confidence rests on
     "reason.support": "support {value}",
     "reason.specificity": "specificity {value}",

@@ -29,6 +29,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "exit_codes": ("exit_codes.yaml", ("name",), ("means", "look")),
     "rdma_status": ("rdma_status.yaml", ("name",), ("means", "look")),
     "states": ("states.yaml", ("system", "state"), ("means",)),
+    "environment": ("environment.yaml", ("name",), ("does", "harm", "when")),
 }
 LISTS = ("causes", *TABLES)  # one file each
 KINDS = (*LISTS, "playbooks", "signatures")
