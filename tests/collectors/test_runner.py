@@ -6,11 +6,13 @@ import gzip
 import os
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from collectors.running import Sent, command, module, packed, sent
+from triage.transport import packing
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +165,20 @@ def test_a_node_without_room_for_clean_copies(tmp_path: Path, monkeypatch: pytes
     found = Sent(done.stdout)
     assert found.rows["large"]["failed"] == ["b.txt: no room here for a clean copy of it"]
     assert sorted(found.files) == ["large/a.txt", "small/c.txt"]
+
+
+def test_compiled_collectors_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where one is no Python, and under a Python that cannot read what this one compiled."""
+    modules = {"good": module("good", "run.text('a.txt', 'x\\n')"), "broken": "def ("}
+    packed(monkeypatch, tmp_path, modules)
+    plain, ready = tmp_path / "plain.pyz", tmp_path / "ready.pyz"
+    request = {"only": ["good", "broken"], "key": "07" * 32}
+    plain.write_bytes(packing.pack(request))
+    ready.write_bytes(packing.pack(request, compiled=True))
+    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\x00\x00\r\n")
+    (tmp_path / "other.pyz").write_bytes(packing.pack(request, compiled=True))
+    for app in (plain, ready, tmp_path / "other.pyz"):
+        found = sent(app)
+        assert found.files == {"good/a.txt": b"x\n"}
+        assert "SyntaxError" in found.rows["broken"]["failed"][0]
+    assert "good.pyc" in zipfile.ZipFile(ready).namelist()

@@ -29,6 +29,7 @@ from triage.transport.reducing import Reducing
 
 NODE_BYTES = 512 << 20  # that one node may send
 LOG_BYTES = 192 << 10  # of one log's lines, when only those that matter are wanted
+MANY = 8  # nodes for which it pays to compile the collectors once, here
 QUESTIONS = 8  # to a scheduler at once
 
 
@@ -268,7 +269,7 @@ class Collection:
         fanout = Fanout(receiver, self.prepared.collectors, ends, self._told)
         if not self.prepared.nodes:
             return
-        app = packing.pack(self._request())
+        app = packing.pack(self._request(), compiled=len(self.prepared.nodes) >= MANY)
         if self.prepared.job.scheduler == "ssh" and len(self.prepared.nodes) > 1 and ssh.tree_is_there():
             ssh.run_tree(fanout, receiver, self.prepared.nodes, app, ends, self.prepared.plan.ssh)
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
+import marshal
 import os
 import shlex
 import zipfile
@@ -63,17 +65,34 @@ def chosen(only: Sequence[str], skip: Sequence[str]) -> list[str]:
 JOB_COLLECTORS = ("sacct", "scontrol", "stdout", "pods", "events", "include", "node")
 
 
-def pack(request: Mapping[str, Any]) -> bytes:
-    """The zipapp. It holds the key of the bundle, so it travels on standard input and never on a command line."""
+def pack(request: Mapping[str, Any], compiled: bool = False) -> bytes:
+    """The zipapp. It holds the key of the bundle, so it travels on standard input and never on a command line.
+
+    compiled: with the modules compiled for this Python beside their texts; a node with another one leaves them alone.
+    """
     found = {path.name: path.read_bytes() for folder in folders() for path in folder.iterdir() if _ships(path)}
     found["request.json"] = json.dumps({**request, "collectors": collectors()}, sort_keys=True).encode()
     if request.get("reduce"):
         found["reduction.json"] = json.dumps(reduction(), separators=(",", ":")).encode()
+    if compiled:
+        found |= {f"{name}c": code for name, text in found.items() if (code := _compiled(name, text))}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(found):
             archive.writestr(zipfile.ZipInfo(name, _STAMP), found[name], zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _compiled(name: str, text: bytes) -> bytes | None:
+    """A module as a .pyc whose text is not looked at (PEP 552). None for what is no Python; the node says why."""
+    if not name.endswith(".py"):
+        return None
+    try:
+        code = compile(text, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    unchecked = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(text) + marshal.dumps(code)
 
 
 def reduction() -> dict[str, Any]:
