@@ -200,7 +200,9 @@ def _add(archive: tarfile.TarFile, files: dict[str, bytes], number: int) -> None
     name = f"node{number:05d}"
     for file, data in files.items():
         data = data.replace(b"NODE", name.encode()).replace(b",013", b",%03d" % own.randrange(1000))
-        data = data.replace(b"loss: 2.", b"loss: 2.%d" % own.randrange(1000)).replace(b"/shard-", b"/shard-%d" % number)
+        data = data.replace(b"E+00 | loss", b"%dE+00 | loss" % own.randrange(1000)).replace(
+            b"/shard-", b"/shard-%d" % number
+        )
         info = tarfile.TarInfo(f"nodes/{name}/job_logs/{file.replace('NODE', name)}")
         info.size = len(data)
         archive.addfile(info, io.BytesIO(data))
@@ -230,7 +232,7 @@ def _lines(
         count += 1
         clock = f"{count // 36000 % 24:02d}:{count // 600 % 60:02d}:{count // 10 % 60:02d}"
         known = told | {"count": count, "step": count // 8, "clock": clock, "other": told["rank"] + 8}
-        known |= {"ms": f"{chance.uniform(4400, 4700):.1f}", "loss": f"{chance.uniform(1.9, 2.2):.6f}"}
+        known |= {"ms": f"{chance.uniform(4400, 4700):.1f}", "loss": f"{chance.uniform(2.05, 2.08):.6f}"}
         text = chance.choice(lines)
         if lines is NCCL and count < 20:
             text = INIT
