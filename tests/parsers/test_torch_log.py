@@ -48,6 +48,22 @@ def test_an_entry_of_the_failure_table_names_its_rank() -> None:
     assert "exitcode  : 1 (pid: 4021)" in cause.body and "-9" not in cause.body
 
 
+@pytest.mark.parametrize(
+    "head", ["2026-03-01T10:00:01.123456789Z ", "2026-03-01 10:00:01,123 ", "[2026-03-01 10:00:01] ", "    "]
+)
+def test_a_traceback_with_the_same_head_on_each_line(head: str) -> None:
+    lines = ["step 10 loss 2.1", "Traceback (most recent call last):", '  File "/work/train.py", line 12, in main']
+    lines += [
+        "    run(batch)",
+        "        ~~~^^^^^",
+        "TypeError: string indices must be integers, not 'str'",
+        "step 11 loss 2.0",
+    ]
+    body = event_at(torch_log, [head + line for line in lines], "TypeError").body.split("\n")
+    assert body[0] == "Traceback (most recent call last):"
+    assert "TypeError: string indices must be integers, not 'str'" in body  # at the begin of its line
+
+
 def test_the_last_entry_quoted_without_its_rules_names_its_rank() -> None:
     lines = [
         "",

@@ -32,6 +32,7 @@ _FRAMED = (
     "+",
 )  # what frames begin with, also as `rich` and exception groups draw them
 _RULE = re.compile(r"\s{0,3}(?:={20,}|\*{20,})\s*$")
+_STAMPED = frozenset("0123456789[")  # what a stamp before each line of a traceback begins with
 _DASHES = re.compile(r"\s{0,3}-{20,}\s*$")
 _FRAME = re.compile(r"frame #\d+:|\s*#\d+ |Exception raised from |C\+\+ CapturedTraceback|\s*\(no backtrace avail")
 _GOES_ON = re.compile(
@@ -89,7 +90,7 @@ def owned(line: str) -> tuple[object, str]:
     rank, *others = prefix.owner
     if GLOG.match(prefix.rest):
         rank = None
-    stamp, used = _stamps.find(prefix.rest[:200]) if prefix.rest[:1].isdigit() else (None, 0)
+    stamp, used = _stamps.find(prefix.rest[:200]) if prefix.rest[:1] in _STAMPED else (None, 0)
     behind = prefix.rest[used:].removeprefix(" ")
     # A log shipper stamps each line of a traceback; a logger stamps only the first line of its own.
     if stamp and behind.startswith(("  File ", "    ", TRACEBACK)):
@@ -117,6 +118,7 @@ def joined(window: Window) -> list[tuple[int, str]]:
 _Joiner = Callable[[Lines, int], list[tuple[int, str]]]
 
 
+@lru_cache(maxsize=8192)
 def _joiner(text: str) -> _Joiner | None:
     if TRACEBACK in text:
         return _traceback
@@ -157,13 +159,17 @@ def _above(lines: Lines, index: int) -> Iterator[tuple[int, str]]:
 def _traceback(lines: Lines, start: int) -> list[tuple[int, str]]:
     """Header, frames, the exception's line, its further lines, and the exceptions chained to it."""
     out: list[tuple[int, str]] = []
-    indent, after, chain = 0, 0, 0
+    indent, after, chain, stamped = 0, 0, 0, False
     for index, text in lines.onward(start):
         if TRACEBACK in text:
             if after and not chain:
                 break
             indent, after, chain = text.find("Traceback"), 0, 0
             indent = indent if not text[:indent].strip() else 0
+            stamped = stamped or bool(_stamps.find(split(lines.window.lines[index]).rest[:200])[1])
+        text = _unstamped(text) if stamped else text
+        if TRACEBACK in text:
+            pass
         elif not after and not text[indent:].startswith(_FRAMED):
             after = 0 if not text.strip() else 1
         elif after:
@@ -171,8 +177,13 @@ def _traceback(lines: Lines, start: int) -> list[tuple[int, str]]:
             after += 1
             if after > _MESSAGE or (not chain and _ends(text, out)):
                 break
-        out.append((index, text))
+        out.append((index, text[indent:] if not text[:indent].strip() else text))
     return _trimmed(out)
+
+
+def _unstamped(text: str) -> str:
+    """A line of a traceback whose every line a shipper stamped."""
+    return text[_stamps.find(text[:200])[1] :].removeprefix(" ") if text[:1] in _STAMPED else text
 
 
 def _ends(text: str, out: list[tuple[int, str]]) -> bool:
