@@ -58,7 +58,10 @@ def _found(run):
         pid = int(path.split("/")[2])
         try:
             with open(path, "rb") as source:
-                environment = _parsed(source.read(1 << 20))
+                data = source.read(1 << 20)
+            if b"RANK=" not in data and b"SLURM_PROCID=" not in data:  # none of MARKS: nearly every process
+                continue
+            environment = _parsed(data)
             with open("/proc/%d/cmdline" % pid, "rb") as source:
                 command = source.read(1 << 16).replace(b"\0", b" ").decode("utf-8", "replace").strip()
         except OSError:
