@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triage.parsers import _spans
 from triage.parsers._spans import Merged, merged, overlap, spans_of, without
 
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda pair: (pair[0], pair[0] + pair[1])))
@@ -22,6 +24,15 @@ def made(pairs: list[tuple[int, int]]) -> Merged:
     return merged([spans_of(pairs[::2]), spans_of(pairs[1::2])])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_pieces() -> Iterator[None]:
+    """So that few spans are more than one piece."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_spans, "PIECE", 3)
+        yield
+
+
+@settings(deadline=None)  # the first imports numpy
 @given(one=PAIRS, two=PAIRS)
 def test_as_sets(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None:
     first, second = made(one), made(two)
@@ -31,6 +42,7 @@ def test_as_sets(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None
     assert without(first, second).total() == len(cells(one) - cells(two))
 
 
+@settings(deadline=None)  # the first imports numpy
 @given(one=PAIRS)
 def test_a_union_is_sorted_and_nothing_in_it_touches(one: list[tuple[int, int]]) -> None:
     pairs = made(one).pairs()

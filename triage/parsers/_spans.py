@@ -83,11 +83,19 @@ def overlap(one: Merged, two: Merged) -> Merged:
 
     first = np.searchsorted(two.ends, one.starts, side="right")
     counts = np.maximum(np.searchsorted(two.starts, one.ends, side="left") - first, 0)
-    mine = np.repeat(np.arange(len(one)), counts)
-    theirs = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
-    del first, counts
-    starts = np.maximum(one.starts[mine], two.starts[theirs])
-    return Merged(starts, np.minimum(one.ends[mine], two.ends[theirs]))
+    upto = np.cumsum(counts)
+    size = int(upto[-1]) if len(upto) else 0
+    starts, ends, done, at = np.empty(size), np.empty(size), 0, 0
+    while done < size:  # a piece at a time: the indexes take more room than the spans
+        stop = max(int(np.searchsorted(upto, done + PIECE, side="right")), at + 1)
+        few = counts[at:stop]
+        mine = np.repeat(np.arange(at, stop), few)
+        theirs = np.arange(len(mine)) + np.repeat(first[at:stop] - (np.cumsum(few) - few), few)
+        part = slice(done, done + len(mine))
+        starts[part] = np.maximum(one.starts[mine], two.starts[theirs])
+        ends[part] = np.minimum(one.ends[mine], two.ends[theirs])
+        done, at = done + len(mine), stop
+    return Merged(starts, ends)
 
 
 def without(one: Merged, two: Merged) -> Merged:
