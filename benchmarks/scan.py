@@ -1,16 +1,20 @@
 """How fast is a large log read, as a user would wait for it? Figures, not a test.
 
-    python -m benchmarks.scan [--bytes 1000000000] [--rate 0.0001] [--log FILE] [--keep]
+    python -m benchmarks.scan [--bytes 1000000000] [--rate 0.0001] [--log FILE] [--rg PATH] [--packed] [--storms]
 
-Runs `triage explain` on a log of scan_log.py and prints MB/s of the whole process and its peak of anonymous memory,
-beside `cat` and, where it is installed, ripgrep with the same regexes. All figures are of this machine in this run:
-only their ratios mean something elsewhere.
+Prints of whole, cold processes: `triage explain`, the matching engine alone (scan_lines.py), and ripgrep with every
+signature's regex (`--no-unicode -c`), on one core and on all; MB/s, processor seconds, peak of anonymous memory and the
+lines found, which have to be the same. `--packed` adds the log as .zst and .gz, `--storms` logs in which every line
+matches or nearly matches. All figures are of this machine in this run: only their ratios mean something elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
+import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,12 +22,24 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.scan_log import write
-from triage.matching.expressions import scannable
 from triage.matching.loading import catalogue
 
 EXPLAIN = [sys.executable, "-c", "from triage.cli import main; main()", "explain", "--format", "json"]
+COUNT = [sys.executable, "-m", "benchmarks.scan_lines"]
+STORM = 64_000_000  # bytes
+_NAME = re.compile(r"\(\?P?<\w+>")
+
+
+class Took(NamedTuple):
+    """Wall-clock and processor seconds, peak of anonymous memory in bytes, and what was printed if it is short."""
+
+    seconds: float
+    cpu: float
+    memory: int
+    said: str
 
 
 def main() -> None:
@@ -33,37 +49,102 @@ def main() -> None:
         log = asked.log or Path(folder) / "job.out"
         if not log.exists():
             write(log, asked.bytes, asked.rate)
-        if asked.keep and asked.log is None:
-            shutil.copy(log, "scan-benchmark.out")
-        size = log.stat().st_size
-        subprocess.run(["cat", log], stdout=subprocess.DEVNULL, check=True)  # into the page cache
-        for name, seconds, memory in measures(log, Path(folder)):
-            note = f"{memory / 1e6:8.0f} MB anonymous" if memory else ""
-            print(f"{name:<24} {seconds:8.2f} s {size / 1e6 / seconds:9.0f} MB/s {note}")
+        if asked.rg:
+            print(
+                subprocess.run([asked.rg, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
+                    0
+                ]
+            )
+        tell(log, measures(log, Path(folder), asked.rg))
+        if asked.packed:
+            tell(log, packed(log, Path(folder)))
+        for path in storms(Path(folder)) if asked.storms else ():
+            tell(path, [(path.stem, timed([*EXPLAIN, str(path)], _environment(Path(folder))))])
 
 
-def measures(log: Path, folder: Path) -> Iterator[tuple[str, float, int]]:
-    """(name, seconds, peak bytes) of each program, triage a second time with its cache filled."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
-    yield "cat", *timed(["cat", str(log)], environment)
-    yield "triage, first time", *timed([*EXPLAIN, str(log)], environment)
-    yield "triage", *timed([*EXPLAIN, str(log)], environment)
-    yield "triage, one core", *timed([*EXPLAIN, str(log)], environment | {"TRIAGE_CORES": "1"})
-    if shutil.which("rg"):
+def tell(log: Path, rows: Iterator[tuple[str, Took]] | list[tuple[str, Took]]) -> None:
+    """A line each; the rate is of the log's bytes on disk, unpacked."""
+    size = log.stat().st_size
+    subprocess.run(["cat", log], stdout=subprocess.DEVNULL, check=True)  # into the page cache
+    for name, took in rows:
+        rate = f"{took.seconds:7.2f} s {size / 1e6 / took.seconds:7.0f} MB/s  cpu {took.cpu:7.2f} s"
+        print(f"{name:<26} {rate} {took.memory / 1e6:6.0f} MB  {took.said}", flush=True)
+
+
+def measures(log: Path, folder: Path, rg: str | None) -> Iterator[tuple[str, Took]]:
+    """Each program, triage a second time with its cache filled."""
+    environment = _environment(folder)
+    one = environment | {"TRIAGE_CORES": "1"}
+    yield "cat", timed(["cat", str(log)], environment)
+    yield "triage, first time", timed([*EXPLAIN, str(log)], environment)
+    yield "triage", timed([*EXPLAIN, str(log)], environment)
+    yield "triage, one core", timed([*EXPLAIN, str(log)], one)
+    yield "engine", timed([*COUNT, str(log), str(os.cpu_count())], environment)
+    yield "engine, one core", timed([*COUNT, str(log), "1"], one)
+    if rg:
         patterns = folder / "patterns"
-        regexes = (pattern.regex for each in catalogue().values() for pattern in each.match if not pattern.prefilter)
-        patterns.write_bytes(b"\n".join(scannable(regex) for regex in regexes))
-        yield "ripgrep", *timed(["rg", "--no-unicode", "-c", "-f", str(patterns), str(log)], environment)
+        regexes = [pattern.regex for each in catalogue().values() for pattern in each.match]
+        accepted = [regex for each in regexes if _accepts(rg, regex := _NAME.sub("(?:", each))]
+        print(f"ripgrep takes {len(accepted)} of {len(regexes)} regexes", flush=True)
+        patterns.write_text("\n".join(accepted) + "\n")
+        yield "ripgrep", timed([rg, "--no-unicode", "-c", "-f", str(patterns), str(log)], environment)
 
 
-def timed(command: list[str], environment: dict[str, str]) -> tuple[float, int]:
-    """Seconds, and the peak of anonymous memory in bytes (Linux; elsewhere 0), of a whole process."""
-    begin, peak = time.perf_counter(), 0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:
-        while process.poll() is None:
-            peak = max(peak, _anonymous(process.pid))
-            time.sleep(0.005)
-    return time.perf_counter() - begin, peak
+def packed(log: Path, folder: Path) -> Iterator[tuple[str, Took]]:
+    """The same log compressed."""
+    import zstandard
+
+    small = folder / "job.out.zst"
+    with log.open("rb") as source, small.open("wb") as target:
+        zstandard.ZstdCompressor(level=3).copy_stream(source, target)
+    yield "triage, .zst", timed([*EXPLAIN, str(small)], _environment(folder))
+    small = folder / "job.out.gz"
+    with log.open("rb") as source, gzip.open(small, "wb", compresslevel=1) as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    yield "triage, .gz", timed([*EXPLAIN, str(small)], _environment(folder))
+
+
+def storms(folder: Path) -> Iterator[Path]:
+    """Logs of nothing but one fatal line, of examples of all signatures, and of lines that nearly match."""
+    every = list(catalogue().values())
+    like = [line for each in every for example in each.examples.matches for line in example.text.splitlines()]
+    near = [line for each in every for example in each.examples.does_not_match for line in example.text.splitlines()]
+    fatal = [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79 GiB"
+    ]
+    for name, lines in (("one line again and again", fatal), ("all examples", like), ("near misses", near)):
+        block = ("\n".join(lines) + "\n").encode()
+        path = folder / f"{name}.log"
+        path.write_bytes(block * (STORM // len(block) + 1))
+        yield path
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"XDG_CACHE_HOME": str(folder), "TRIAGE_HISTORY": "off"}
+
+
+def _accepts(rg: str, regex: str) -> bool:
+    done = subprocess.run([rg, "--no-unicode", "-c", "-e", regex, os.devnull], capture_output=True, check=False)
+    if done.returncode not in (0, 1):
+        print("ripgrep refuses", regex)
+    return done.returncode in (0, 1)
+
+
+def timed(command: list[str], environment: dict[str, str]) -> Took:
+    """A whole process. Memory is read on Linux, elsewhere 0."""
+    before, begin, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
+    quiet = command[0] == "cat" or command[: len(EXPLAIN)] == EXPLAIN
+    with tempfile.TemporaryFile() as out:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL if quiet else out, env=environment) as process:
+            while process.poll() is None:
+                peak = max(peak, _anonymous(process.pid))
+                time.sleep(0.005)
+        seconds = time.perf_counter() - begin
+        out.seek(0)
+        said = out.read(200).decode().strip()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Took(seconds, cpu, peak, f"{said} lines" if said.isdigit() else "")
 
 
 def _anonymous(pid: int) -> int:
@@ -79,7 +160,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bytes", type=int, default=1_000_000_000, help="size of the log")
     parser.add_argument("--rate", type=float, default=1e-4, help="share of lines that are examples of signatures")
     parser.add_argument("--log", type=Path, help="a log to read instead; made there when it does not exist")
-    parser.add_argument("--keep", action="store_true", help="leave the log behind as scan-benchmark.out")
+    parser.add_argument("--rg", metavar="PATH", default=shutil.which("rg"), help="ripgrep 14 or newer")
+    parser.add_argument("--packed", action="store_true", help="the log as .zst and .gz, too")
+    parser.add_argument("--storms", action="store_true", help="logs in which every line matches, or nearly")
     return parser.parse_args()
 
 

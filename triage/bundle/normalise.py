@@ -50,11 +50,17 @@ class Numbers(Sequence[int]):
     def __getitem__(self, index: int | slice) -> int | list[int]:
         """A number, or a list of them. Raises IndexError."""
         if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._count))]
+            return self._slice(range(*index.indices(self._count)))
         at = index + self._count if index < 0 else index
         if not 0 <= at < self._count:
             raise IndexError(index)
         return self._first + at - bisect_right(self._added, at)
+
+    def _slice(self, wanted: range) -> list[int]:
+        before = bisect_right(self._added, wanted[0]) if wanted else 0
+        if wanted and wanted.step == 1 and before == bisect_right(self._added, wanted[-1]):
+            return list(range(self._first + wanted.start - before, self._first + wanted.stop - before))
+        return [self[each] for each in wanted]
 
 
 class Plain(NamedTuple):

@@ -34,6 +34,7 @@ _GROUP = 16  # lines among which there is a step
 FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
+EVERY, SPARE = 12_000, 100  # lines of all signatures read in a file in full, and of each when that is spent
 ENDS = 2  # lines read of a signature beyond that at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
@@ -165,6 +166,7 @@ class _Work:
         self._before: Chunk | None = None
         self._first: Stamp | None = None
         self._read: dict[int, int] = {}
+        self._spent = 0
         self._left: dict[int, int] = {}
         self._gaps: list[Gap] = []
 
@@ -226,15 +228,17 @@ class _Work:
             if far and room == ENDS and self._mild(index):
                 chosen = some[:1]
             self._read[index] = self._read.get(index, 0) + len(chosen)
+            self._spent += len(chosen)
             self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
             kept += chosen
         return sorted(kept)
 
     def _room(self, index: int) -> int:
-        """Lines of a signature that may still be read, ENDS when its share is spent; of a mark what a chunk may keep."""
+        """Lines of a signature that may still be read, ENDS when its share is spent; of a mark what a file may give."""
         if index >= len(self._scanner.signatures):
             return sampling.FILE
-        return max((MILD if self._mild(index) else FULL) - self._read.get(index, 0), 0) + ENDS
+        most = SPARE if self._spent > EVERY else MILD if self._mild(index) else FULL
+        return max(most - self._read.get(index, 0), 0) + ENDS
 
     def _mild(self, index: int) -> bool:
         signature = self._scanner.signatures[index]

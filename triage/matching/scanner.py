@@ -21,6 +21,7 @@ _OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by s
 
 
 Maker = Callable[[Sequence[Expression]], Engine]
+Room = Callable[[int], int]
 
 
 class Marker(NamedTuple):
@@ -84,9 +85,13 @@ class Scanner:
         """The part of `scan` that needs no interpreter: the one to run in threads."""
         return self._rare.probe(data)
 
-    def scan(self, data: bytes, ends: Ends | None = None) -> Found:
-        """Signatures and rare marks in a chunk of whole lines; `ends` is what `probe` said of it, if it was asked."""
-        return self._rare.scan(data, ends or self.probe(data))
+    def scan(self, data: bytes, ends: Ends | None = None, room: Room = lambda number: KEPT) -> Found:
+        """Signatures and rare marks in a chunk of whole lines.
+
+        ends: what `probe` said of it, if it was asked. room: in a storm, so many lines of a number are kept at either
+        end of the chunk; looking at more of them than anybody will read is what makes storms slow.
+        """
+        return self._rare.scan(data, ends or self.probe(data), room)
 
     def scan_often(self, data: bytes, stride: int = 0) -> Found:
         """Frequent marks (steps): every line, or those of samples so many bytes apart."""
@@ -117,8 +122,8 @@ class _Part:
     def probe(self, data: bytes) -> Ends:
         return Ends(self.engine.ends(data))
 
-    def scan(self, data: bytes, ends: Ends) -> Found:
-        return self._storm(data) if ends.found is None else _capped(set(self._lines(data, ends.found)))
+    def scan(self, data: bytes, ends: Ends, room: Room) -> Found:
+        return self._storm(data, room) if ends.found is None else _capped(set(self._lines(data, ends.found)))
 
     def every(self, data: bytes) -> Found:
         """All hits, without a cap: for parts of a file that are small by themselves."""
@@ -150,7 +155,7 @@ class _Part:
                 seen.add(index)
                 yield Hit(start, end, index, at)
 
-    def _storm(self, data: bytes) -> Found:
+    def _storm(self, data: bytes, room: Room) -> Found:
         """Ask block by block what matches, then look at lines only in the blocks whose lines are kept."""
         blocks = list(_blocks(data))
         inside: dict[int, list[int]] = defaultdict(list)
@@ -161,19 +166,25 @@ class _Part:
         more: dict[int, int] = {}
         lines: dict[int, list[Hit]] = {}
         for index, numbers in sorted(inside.items()):
-            kept, left = self._ends_of(data, index, numbers, blocks, lines)
+            kept, left = self._ends_of(data, index, numbers, blocks, lines, min(room(index), KEPT))
             wanted.update(kept)
             if left:
                 more[index] = left
         return Found(sorted(wanted), more)
 
     def _ends_of(
-        self, data: bytes, index: int, numbers: list[int], blocks: list[tuple[int, int]], lines: dict[int, list[Hit]]
+        self,
+        data: bytes,
+        index: int,
+        numbers: list[int],
+        blocks: list[tuple[int, int]],
+        lines: dict[int, list[Hit]],
+        most: int,
     ) -> tuple[list[Hit], int]:
         def take(order: Sequence[int]) -> tuple[list[Hit], int]:
             taken: list[Hit] = []
             for count, number in enumerate(order):
-                if len(taken) >= KEPT:
+                if len(taken) >= most:
                     return taken, count
                 if number not in lines:
                     lines[number] = list(self._line_hits(data, *blocks[number]))
@@ -183,7 +194,7 @@ class _Part:
         first, used = take(numbers)
         last, more_used = take(numbers[used:][::-1])
         head, tail = sorted(first), sorted(last)
-        kept = head[:KEPT] + (head[KEPT:] + tail)[-KEPT:]
+        kept = head[:most] + (head[most:] + tail)[-most:]
         return kept, len(head) + len(tail) - len(kept) + len(numbers) - used - more_used
 
     def _line_hits(self, data: bytes, start: int, stop: int) -> Iterator[Hit]:

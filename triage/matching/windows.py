@@ -11,6 +11,8 @@ from triage.model.bundle import Chunk, File, Window
 LINE = 8_192  # bytes of a line that are looked at; a longer one is cut around the hit
 _SEAMS = 1_000  # seams of one line that are looked at
 LARGE = 1 << 20  # bytes of a chunk whose line feeds numpy finds, all at once and at three times the speed
+_DENSE = 64  # wide windows of one chunk after which all its lines are decoded: windows of a storm overlap
+_WIDE = 20  # lines around the hit
 EDGE = 262_144  # bytes of the neighbouring chunks that a window may reach into
 
 
@@ -27,12 +29,17 @@ class View:
         self._texts: dict[int, str] = {}
         self._counted = (0, 0)  # an offset, and the line feeds before it
         self._feeds: Any = None  # offsets of all line feeds of a large chunk
+        self._wide = 0  # wide windows so far
+        self._every: list[str] | None = None  # all lines, once windows are many
 
     def window(self, start: int, before: int, after: int, at: int = 0) -> Window:
         """The line that starts at an offset with up to so many lines around it.
 
         at: offset of a byte of the match, around which a line of more than LINE bytes is cut.
         """
+        self._wide += before + after >= _WIDE
+        if self._wide > _DENSE:
+            return self._dense(start, before, after, at)
         above, below = self._above(start, before), self._below(start, after)
         lines = [*above, (self.text(start, at), self.number(start)), *below]
         return Window(
@@ -41,6 +48,29 @@ class View:
             numbers=tuple(number for _, number in lines),
             hit=len(above),
         )
+
+    def _dense(self, start: int, before: int, after: int, at: int) -> Window:
+        """The same, cut out of all lines of the chunk."""
+        if self._every is None:
+            texts = self._data.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
+            self._every = [text if len(text) * 4 <= LINE else _bounded(text) for text in texts]
+        hit = self._count(start)
+        first, stop = max(hit - before, 0), min(hit + after + 1, len(self._every))
+        numbers = (
+            self.chunk.lines[first:stop]
+            if self.chunk.lines
+            else range(self.chunk.first_line + first, self.chunk.first_line + stop)
+        )
+        above, below = _last(self._before, before - (hit - first)), _first(self._after, after - (stop - hit - 1))
+        return Window(
+            file=self.file,
+            lines=(
+                *(text for text, _ in above), *self._every[first:hit], self.text(start, at),
+                *self._every[hit + 1 : stop], *(text for text, _ in below),
+            ),
+            numbers=(*(number for _, number in above), *numbers, *(number for _, number in below)),
+            hit=len(above) + hit - first,
+        )  # fmt: skip
 
     def text(self, start: int, at: int = 0) -> str:
         """The line that starts at an offset."""
@@ -154,6 +184,11 @@ def _decoded(data: bytes, start: int, end: int, at: int) -> str:
         start = min(max(start, at - LINE // 2), end - LINE) if at > start else start
         end = start + LINE
     return data[start:end].decode("utf-8", "replace")
+
+
+def _bounded(text: str) -> str:
+    data = text.encode()
+    return _decoded(data, 0, len(data), 0)
 
 
 def edge(chunk: Chunk) -> Chunk:
