@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from report.building import report
 from triage.cli.playbook import command as playbook
 from triage.model.playbook import Playbook
 from triage.model.signature import Signature
+from triage.reasoning import doubt
 from triage.reasoning.loading import causes, playbooks
 from triage.report import language, translations
+from triage.report.phrases import PHRASES
 from triage.report.render import text
 
 ZH = language.folder() / "zh"
@@ -143,3 +147,22 @@ def test_a_walk_in_chinese_takes_the_same_answers() -> None:
     told = run("walk", "gpu-lost", "--lang", "zh", keys="no\nyes\nno\n")
     assert "GPU 从 PCIe 总线上掉线" in told
     assert "Path: bus-first: no; off-bus: yes; power-first: no" in told
+
+
+def test_sentences_of_reasoning_are_found_by_their_form() -> None:
+    words = language.words("zh")
+    made = "It does not explain gpu/xid-79 (gpu/fallen-off-bus) at nodes/a (1)/dmesg.txt:7"
+    assert words.text(made) == "它不能解释 nodes/a (1)/dmesg.txt:7 处的 gpu/xid-79（gpu/fallen-off-bus）"
+    assert words.text("Training went on: 12 steps are logged after it in a.log").endswith("还记录了 12 步")
+    assert words.text("the kernel log of the nodes around that time") == "那段时间各节点的内核日志"
+    assert words.text("Something else") == "Something else"
+    assert language.ENGLISH.text(made) == made
+    assert words.text("Training went on: " + "x" * 100_000) == "Training went on: " + "x" * 100_000
+
+
+def test_their_forms_are_those_that_reasoning_uses() -> None:
+    source = inspect.getsource(doubt)
+    for key, phrase in PHRASES.items():
+        if key.startswith("sentence."):
+            parts = re.split(r"{\w+}", phrase)
+            assert all(part in source for part in parts), key

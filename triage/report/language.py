@@ -23,6 +23,7 @@ from triage.report import translations
 from triage.report.phrases import PHRASES
 
 T = TypeVar("T")
+LONGEST = 600  # characters of a sentence whose form is looked for: names of files stand in it
 
 
 class Translation(Spec, frozen=True, kw_only=True):
@@ -65,7 +66,14 @@ class Words:
 
     def text(self, english: str) -> str:
         """A text of the content (title, meaning, question, action, what a check tells), translated when it is one."""
-        return self.known.get(english, english)
+        return self.known.get(english) or self._sentence(english)
+
+    def _sentence(self, english: str) -> str:
+        """A sentence that reasoning made, by its form; others as they are."""
+        for key, form in _forms() if self._own and len(english) <= LONGEST else ():
+            if found := form.fullmatch(english):
+                return self(key, **found.groupdict())
+        return english
 
     def actions(self, cause: str) -> list[Action]:
         """The actions of a cause that are translated (their text is the English one), when those of a report are not.
@@ -97,6 +105,8 @@ def _named_by(report: Report) -> Iterator[tuple[str, str]]:
         yield from (("playbooks", name) for name in [best.playbook] if name)
         yield from (("signatures", each.signature) for each in best.evidence if each.signature)
         yield from (("signatures", name) for name in best.explains)
+    if any(best.missing for best in report.hypotheses):  # any walked playbook can have asked for it
+        yield from (("playbooks", name) for name in translations.ids("playbooks"))
     for row in report.timeline:  # a line of several signatures is cited once
         yield ("signatures", row.signature)
         yield from (("rules", name) for name in [row.rule] if name)
@@ -110,6 +120,18 @@ def _told(place: Path, ids: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 ENGLISH = Words()
+
+
+@cache
+def _forms() -> list[tuple[str, re.Pattern[str]]]:
+    """Keys of sentences with what recognises them; a slot holds anything."""
+    forms = []
+    for key, phrase in PHRASES.items():
+        if key.startswith("sentence."):
+            parts = re.split(r"{(\w+)}", phrase)
+            pattern = "".join(f"(?P<{part}>.+?)" if at % 2 else re.escape(part) for at, part in enumerate(parts))
+            forms.append((key, re.compile(pattern)))
+    return forms
 
 
 @cache

@@ -140,6 +140,14 @@ PHRASES: dict[str, str] = {
     "playbook.do": "do",
     "playbook.try": "try it",
     "playbook.if-not": "if not",
+    # sentences that reasoning makes (reasoning/doubt.py); a translation is found by their form
+    "sentence.unexplained": "It does not explain {signature} ({cause}) at {place}",
+    "sentence.went-on": "Training went on: {count} steps are logged after it in {file}",
+    "sentence.clean": "{name} reads {value} on every GPU that was asked; counters are cleared by a reset",
+    "sentence.kernel-log": "the kernel log of the nodes around that time",
+    "sentence.gpu-state": "the state of the GPUs (ECC, remapped rows, throttling)",
+    "sentence.recorder": "which operation each rank was in (flight recorder)",
+    "sentence.scheduler": "what the scheduler says of the process",
     # headings of a look-up
     "lookup.line": "line",
     "lookup.with": "with",

@@ -152,7 +152,8 @@ class _Writer:
             yield Claim(text=self.words("say.proof", text=clean(cited.text, TEXT)), sources=_sources([cited]))
         yield from self._explained(best)
         yield from (
-            Claim(text=self.words("say.against", text=clean(line)), sources=self.proof) for line in best.against
+            Claim(text=self.words("say.against", text=clean(self.words.text(line))), sources=self.proof)
+            for line in best.against
         )
 
     def _explained(self, best: Hypothesis) -> Iterator[Claim]:
@@ -195,7 +196,9 @@ class _Writer:
             "confidence": f"{other.confidence:.2f}",
         }
         if other.against:
-            told = self.words("say.other-against", against=clean("; ".join(other.against)), **values)
+            told = self.words(
+                "say.other-against", against=clean("; ".join(map(self.words.text, other.against))), **values
+            )
         else:
             told = self.words("say.other", best=f"{self.best.confidence:.2f}" if self.best else "", **values)
         return Claim(text=told, sources=_sources(other.evidence))

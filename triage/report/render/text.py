@@ -74,7 +74,7 @@ class _Screen:
         if best.explains:
             yield from self._told(self._label("explains"), ", ".join(best.explains[:6]))
         for line in best.against:
-            yield from self._told(self._label("against"), line)
+            yield from self._told(self._label("against"), self.words.text(line))
         actions = wording.actions(best, self.words)[: None if self.verbose else 3]
         risks = ["" if each.risk == "safe" else f" [{self.words(f'risk.{each.risk}')}]" for each in actions]
         told = [f"{at + 1}. {self.words.text(each.do)}{risks[at]}" for at, each in enumerate(actions)]
