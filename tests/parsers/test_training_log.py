@@ -56,6 +56,11 @@ def test_other_bars_and_evaluations_are_no_steps(part: str) -> None:
         ("Evaluation  [1990/2007]  eta: 0:01:21    time: 4.6874  data: 0.0910  max mem: 17334", "1990"),
         ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300585", "640"),
         ("Test set: Average loss: 2.0562, Accuracy: 17054/23808 F1 (71.6314%)", None),
+        (
+            "{'loss': 0.42, 'acc': 0.87, 'memory(GiB)': 19.76, 'speed(iter/s)': 1.16, 'epoch': 0.3}",
+            None,
+        ),
+        ("2026-03-01T10:00:01.123456789Z Train:  32%|██▌     | 200/619 [02:23<04:35,  1.52it/s]", "200"),
         ("Test: [10/124] Data 75.717 (96.748) Batch 76.307 (104.039).", "10"),
         ("2026-08-12 05:44:02,294 Epoch[1] Batch [220]  Speed: 606.44 samples/sec,  loss=46.012,", "220"),
         ("23-05-06 20:54:16.019 - INFO: [epoch: 19, iter: 121,300, lr:(1.723e-04,)] l_pix: 5.1293e-03", None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from making import event, incident, signal, signature, step
 
@@ -117,9 +118,16 @@ def training(last_line: int, *, end: bool = False) -> Incident:
     marks += [Mark(kind="end", event=event("train.log", line=100))] if end else []
     files = [File(path="train.log", size=9, sources=("training_log",))]
     built = incident([], marks, files=files)
-    import msgspec
-
     return msgspec.structs.replace(built, summaries=(Summary(file="train.log", last_line=last_line),))
+
+
+@pytest.mark.parametrize(("line", "well"), [(99, False), (10, True)])
+def test_a_traceback_that_nothing_could_read_is_not_health(line: int, well: bool) -> None:
+    steps = training(last_line=100)
+    last = steps.marks[-1]
+    where = msgspec.structs.replace(last.event.where, line=line)
+    raised = msgspec.structs.replace(last, kind="raised", event=msgspec.structs.replace(last.event, where=where))
+    assert healthy(msgspec.structs.replace(steps, marks=(*steps.marks, raised))) is well
 
 
 def test_healthy_needs_a_source_that_says_so() -> None:
@@ -130,8 +138,6 @@ def test_healthy_needs_a_source_that_says_so() -> None:
 
 
 def test_a_bad_exit_is_not_health() -> None:
-    import msgspec
-
     failed = Fact(name="slurm.job.exit_code", value="1:0", where=Where(file="sacct.txt"))
     assert not healthy(msgspec.structs.replace(training(100), facts=(failed,)))
     unreadable = Fact(name="gpu.readable", value="no", where=Where(file="smi.txt"))

@@ -50,6 +50,7 @@ MARKS = (
     ("start", r"\bworld[_ ]size[ :=]{1,3}(?:\.{3,40} )?(?P<world_size>\d{1,6})\b"),
     ("start", r"using world size: (?P<world_size>\d+)"),
     ("start", r"All distributed processes registered\. Starting with (?P<world_size>\d+) processes"),
+    ("raised", r"Traceback \(most recent call last\)"),
     ("restart", r"will restart worker group|Restarting worker group|restart_count=[1-9]\d{0,3}\b"),
     ("env", _SETS + r"(?P<name>" + _NAMES + r"_[A-Z0-9_]{2,50})=(?P<value>[^\s;]{1,160})"),
 )

@@ -15,7 +15,7 @@ BEFORE, AFTER = 0, 4
 
 _LOSS = r"(?P<loss>[-+]?\d[\d.eE+-]{0,20}|[-+]?nan|NaN|[-+]?inf|Inf)"
 # A progress bar of the training itself: bars of downloads, shards and tokenizers have a description before them.
-_HEAD = r"(?:^|\][: ]{1,2}|\) |^[\w.-]{1,60}\d: )\s{0,6}(?:(?:Epoch|Train|train|Step|step|Iter)[^\n%]{0,40})?"
+_HEAD = r"(?:^|\][: ]{1,2}|\) |\dZ |^[\w.-]{1,60}\d: )\s{0,6}(?:(?:Epoch|Train|train|Step|step|Iter)[^\n%]{0,40})?"
 _BAR = _HEAD + r"\d{1,3}%\|[^|\n]{0,160}\|"
 _COUNT = r" {1,3}(?P<step>\d+)/(?P<total>\d+) \[[^\]\n]{0,80}?"
 _MEGATRON = r"iteration\s{1,10}(?P<step>\d+)/\s{0,10}(?P<total>\d+) \|[^\n]{0,200}?elapsed time per iteration "
@@ -35,7 +35,7 @@ _STEPS = (
     # nanoGPT
     r"iter (?P<step>\d+): loss " + _LOSS + r", time (?P<step_ms>[\d.]+)ms",
     # HF Trainer's dicts, with values in quotes since 4.57
-    r"\{'loss': '?" + _LOSS + r"'?, (?:'[a-z_]+': [^,}]{1,30}, ){0,8}'epoch': '?[\d.]+",
+    r"\{'loss': '?" + _LOSS + r"'?, (?:'[\w()/. -]{1,40}': [^,}]{1,40}, ){0,16}'epoch': '?[\d.]+",
     # tqdm: HF Trainer, Lightning
     _BAR + _COUNT + r"(?P<step_s>[\d.]+) ?s/(?:it|step|batch|iter)",
     _BAR + _COUNT + r"[\d.]+ ?(?:it|step|batch|iter)/s",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triage.model.event import Mark
 from triage.model.incident import Incident
 from triage.model.report import Hypothesis
 from triage.reasoning.confidence import LIKELY, SURE
 from triage.vocabulary import Verdict
 
+TRACEBACK_LINES = 200  # a signal this soon after its header has read it
 CLOSING_LINES = 40  # a step or end mark this near to the end of its file is the last thing said (summaries follow it)
 _BAD_STATES = ("FAIL", "CANCEL", "TIMEOUT", "OUT_OF", "PREEMPT", "DEADLINE", "REVOKED")
 
@@ -25,7 +27,7 @@ def verdict(incident: Incident, hypotheses: Sequence[Hypothesis]) -> Verdict:
 
 def healthy(incident: Incident) -> bool:
     """No fault is named, nothing ended badly, and at least one source says by itself that all is well."""
-    return not _faulty(incident) and not _ended_badly(incident) and _says_well(incident)
+    return not (_faulty(incident) or _ended_badly(incident) or _unread(incident)) and _says_well(incident)
 
 
 def _faulty(incident: Incident) -> bool:
@@ -48,6 +50,25 @@ def _ended_badly(incident: Incident) -> bool:
         if fact.name == "gpu.readable" and value == "NO":
             return True
     return False
+
+
+def _unread(incident: Incident) -> bool:
+    """A traceback of which no signature made anything, in a log that does not go on: its form or text is new."""
+    return any(
+        mark.kind == "raised" and not _read(incident, mark) and not _went_on(incident, mark) for mark in incident.marks
+    )
+
+
+def _read(incident: Incident, mark: Mark) -> bool:
+    where = mark.event.where
+    near = (item.signal.event.where for item in incident.signals)
+    return any(one.file == where.file and 0 <= (one.line or 0) - (where.line or 0) <= TRACEBACK_LINES for one in near)
+
+
+def _went_on(incident: Incident, mark: Mark) -> bool:
+    where = mark.event.where
+    later = (one.event.where for one in incident.marks if one.kind in {"step", "end"})
+    return any(one.file == where.file and (one.line or 0) > (where.line or 0) for one in later)
 
 
 def _says_well(incident: Incident) -> bool:
