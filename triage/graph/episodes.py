@@ -6,7 +6,7 @@ fatal was printed in the same file. Files of different attempts (`attempt_1/`) b
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -58,6 +58,8 @@ def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[in
         known = signal.signature
         if known.severity == "fatal" and known.specificity == "strong" and known.role != "context":
             fatal[signal.event.where.file] += signal.lines or [signal.event.where.line or 0]
+    for found in fatal.values():
+        found.sort()
     lines: dict[str, list[int]] = defaultdict(list)
     running: dict[str, dict[int | None, int]] = defaultdict(dict)
     for mark in sorted(marks, key=lambda mark: (mark.event.where.file, mark.event.where.line or 0)):
@@ -72,7 +74,8 @@ def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[in
 
 
 def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
-    return any(first <= line < last for line in lines)
+    """Of ascending lines."""
+    return bisect_left(lines, first) < bisect_left(lines, last)
 
 
 def _apart(lines: dict[str, list[int]], fatal: dict[str, list[int]]) -> dict[str, list[int]]:

@@ -34,7 +34,7 @@ _GROUP = 16  # lines among which there is a step
 FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
-EVERY, SPARE = 12_000, 100  # lines of all signatures read in a file in full, and of each when that is spent
+EVERY, SPARE = 12_000, 20  # lines of all signatures read in a file in full, and of each when that is spent
 ENDS = 2  # lines read of a signature beyond that at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
@@ -184,7 +184,7 @@ class _Work:
     def read(self, step: _Step, after: Chunk | None) -> None:
         """Read the hits of one chunk."""
         chunk = step.chunk
-        found, often = self._scanner.scan(chunk.data, step.ends), self._often(chunk.data, step.stride)
+        found, often = self._scanner.scan(chunk.data, step.ends, self._room), self._often(chunk.data, step.stride)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
         readings = [reading for hit in self._within_budget(hits, step.far) if (reading := self._reading(view, hit))]

@@ -14,7 +14,7 @@ from triage.matching.engines import Engine, Expression, Hyperscan, best
 from triage.model.signature import Signature
 
 KEPT = 4_000  # lines kept of one signature at either end of a chunk: a line of each of 4,000 ranks fits
-_SIEVE = 4_096  # bytes of a block in a storm; a few dozen lines
+_SIEVE = 16_384  # bytes of a block in a storm; some hundred lines
 STRIDE = 1 << 20  # bytes of a large chunk from one sample of frequent marks to the next
 _SAMPLE = 8_192  # bytes of such a sample
 _OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
