@@ -16,8 +16,8 @@ class Limits(Record, frozen=True, kw_only=True):
     """Bounds on archives and compressed files; what is over one becomes a gap, what fits is still read.
 
     total: bytes unpacked from all archives and compressed files together. member: bytes of one unpacked file.
-    members: files in all: ten thousand nodes send forty each. depth: archives inside archives. memory: bytes unpacked in
-    memory before a spool goes to disk.
+    members: files in all: ten thousand nodes send forty each. depth: archives inside archives.
+    memory: bytes unpacked in memory before a spool goes to disk.
     ratio: unpacked to packed bytes, looked at beyond `ratio_from` unpacked bytes: a log of few different lines
     compresses as well as any bomb, and up to there does no harm.
     """
