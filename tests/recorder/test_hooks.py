@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from triage.recorder import StepRecorder, hooks
+from triage.recorder import steps as steps_module
 from triage.recorder.launch import additions
 
 TORCH = """
@@ -103,6 +105,40 @@ def test_a_broken_torch_still_runs(tmp_path: Path) -> None:
 def test_a_process_without_torch_leaves_nothing(tmp_path: Path) -> None:
     assert run("print(1)", tmp_path).stdout == "1\n"
     assert not (tmp_path / "recording").exists()
+
+
+CLOSURE = TORCH.replace("def step(self):", "def step(self, closure=lambda: None):").replace(
+    "        for hook in self.after", "        closure()\n        time.sleep(0.002)\n        for hook in self.after"
+)
+INSIDE = """
+import gc, time, torch
+model = torch.Optimizer()
+def closure():   # as Lightning trains: both passes inside the optimizer's step
+    time.sleep(0.02)
+    torch.autograd.backward()
+gc.collect()
+for step in range(3):
+    model.step(closure)
+"""
+
+
+def test_an_update_with_a_closure_begins_after_the_backward_pass(tmp_path: Path) -> None:
+    stand_in(tmp_path, "import time" + CLOSURE)
+    done = run(INSIDE, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = steps(tmp_path)
+    assert all(2 <= row["opt_ms"] <= row["step_ms"] - 20 for row in found), found
+    assert "gc_ms" not in found[0], "collected before the training began"
+
+
+def test_steps_recorded_by_hand_say_that_the_training_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    automatic, own = (StepRecorder(str(tmp_path), rank=0) for _ in range(2))
+    installed = hooks.Hooks(automatic, steps_module.guarded)
+    monkeypatch.setattr(hooks, "_ACTIVE", [installed])
+    hooks.stand_down(own)
+    before = installed._progress()
+    own.step()
+    assert installed._progress() != before
 
 
 DISTRIBUTED = """

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,39 @@ def test_phases_of_accumulated_gradients_add_up(tmp_path: Path) -> None:
     recorder.close()
     assert rows(tmp_path)[1]["step"] == 41
     assert float(str(rows(tmp_path)[1]["bwd_ms"])) >= 6
+
+
+def test_a_wait_that_is_begun_anew_counts_from_there(tmp_path: Path) -> None:
+    recorder = StepRecorder(str(tmp_path), rank=0)
+    recorder.begin("data")
+    time.sleep(0.02)
+    recorder.begin("data")
+    recorder.end("data")
+    recorder.step()
+    recorder.close()
+    row = rows(tmp_path)[1]
+    assert float(str(row["data_ms"])) <= float(str(row["step_ms"])) - 20
+
+
+def test_waits_are_measured_by_the_host_beside_a_gpu(tmp_path: Path) -> None:
+    recorder = StepRecorder(str(tmp_path), rank=0)
+    recorder.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: False, Event=Behind)
+    recorder.begin("data")
+    time.sleep(0.01)
+    recorder.end("data")
+    assert [mark[1] for mark in recorder.spans[0][1:]] == [None, None]
+
+
+def test_a_process_that_ends_without_closing_has_written_all_its_steps(tmp_path: Path) -> None:
+    script = f"""
+from triage.recorder import StepRecorder
+recorder = StepRecorder({str(tmp_path)!r}, rank=0)
+for _ in range(40):
+    recorder.begin("fwd")
+    recorder.step()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert [row["step"] for row in rows(tmp_path)[1:]] == list(range(40))
 
 
 def test_a_folder_that_cannot_be_written_stops_the_recording_silently(tmp_path: Path) -> None:
@@ -98,6 +132,19 @@ os.kill(os.getpid(), 9)
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -9
     assert [row["step"] for row in rows(tmp_path)[1:]][:3] == [0, 1, 2]
+
+
+class Behind:
+    """An event that a GPU has not reached."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        pass
+
+    def record(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return False
 
 
 class Event:

@@ -43,6 +43,7 @@ def stand_down(by: Any) -> None:
     """A StepRecorder of the user's own records the steps from now on; snapshots and dumps go on here."""
     for hooks in _ACTIVE:
         hooks.recorder.off = hooks.recorder is not by
+        hooks.counting = by
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -80,7 +81,7 @@ class Hooks:
     """The hooks of one process around one recorder."""
 
     def __init__(self, recorder: Any, guarded: Callable[[Any], Any]) -> None:
-        self.recorder = recorder
+        self.recorder = self.counting = recorder  # whose steps say that the training moves
         self.faults = 0
         self.leader: int | None = None
         self.backward_seen = self.backward_ever = False
@@ -194,8 +195,8 @@ class Hooks:
 
     def collected(self, stage: str, info: Any = None) -> None:
         """Python's garbage collector starts or stops; in the training thread the training waits for it."""
-        if threading.current_thread() is not self.main:
-            return
+        if threading.current_thread() is not self.main or self.recorder.since is None:
+            return  # not the training's, or not yet: imports collect for a second
         if stage == "start":
             self.collecting = time.perf_counter()
         elif self.collecting:
@@ -226,6 +227,8 @@ class Hooks:
                 return function(*args, **kwargs)
             finally:
                 recorder.end(phase)
+                if "opt" in recorder.open:  # step(closure), as in Lightning: the update begins after the last backward
+                    recorder.begin("opt")
 
         return timed
 
@@ -283,11 +286,10 @@ class Hooks:
 
     def _progress(self) -> tuple[int, bytes]:
         """Changes while training goes on: steps, and what the collectives count."""
-        return self.recorder.count, self._trace(False) if _grouped() else b""
+        return self.counting.count, self._trace(False) if _grouped() else b""
 
     def _patience(self, limit: float) -> float:
-        steps = self.recorder.count
-        return max(limit, STALL_STEPS * self.recorder.pace) if steps else limit
+        return max(limit, STALL_STEPS * self.counting.pace) if self.counting.count else limit
 
     def _keep(self, seconds: float) -> None:
         self.recorder.note(f"nothing has moved for {seconds:.0f} s: dumping collectives and stacks")

@@ -5,6 +5,7 @@ GPU phases are measured by CUDA events that are read once they have passed, step
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import functools
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # Python 3.8 cannot subscript these when it runs
 RANK_NAMES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 LOCAL_NAMES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 SIZE_NAMES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+WAITS = ("data",)  # of the host alone: a GPU that is behind would hide them
 FLUSH_S = 0.25  # lines wait at most this long: a killed rank loses less than that
 MEMORY_STEPS, MEMORY_S = 64, 0.25  # allocator statistics: at each of the first steps, then this seldom
 PENDING = 64  # steps whose events have not passed; older ones are written without GPU times
@@ -125,24 +127,26 @@ class StepRecorder:
         self.sampled = 0.0
         self.last: tuple[int | None, int | None] = (None, None)
         if manual:
+            atexit.register(self.close)
             _take_over(self)
 
     # -- what a training loop calls --
 
     @guarded
     def begin(self, phase: str) -> None:
-        """A phase starts now."""
+        """A phase starts now, also when it was begun before and not ended."""
         if os.getpid() == self.pid:
             if self.since is None:
                 self.since = self._mark()  # not the phase's own: each event goes back to the pool once
-            self.open[phase] = self._mark()
+            self.open[phase] = (time.perf_counter(), None) if phase in WAITS else self._mark()
 
     @guarded
     def end(self, phase: str) -> None:
         """A phase ends now; several of one name in a step are added up."""
         start = self.open.pop(phase, None)
         if start is not None and os.getpid() == self.pid:
-            self.spans.append((phase, start, self._mark()))
+            now = (time.perf_counter(), None) if phase in WAITS else self._mark()
+            self.spans.append((phase, start, now))
 
     @guarded
     def add(self, phase: str, seconds: float) -> None:
