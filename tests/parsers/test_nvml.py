@@ -34,12 +34,13 @@ def test_a_healthy_card_under_load() -> None:
     found = told(DATA)
     assert found.items() >= {
         "gpu.name": "NVIDIA H200", "gpu.driver": "580.159.04", "gpu.pci": "0000:00:06", "gpu.state": "ok",
-        "gpu.temperature_c": 67, "gpu.temperature_state": "ok", "gpu.power_w": 698.101, "gpu.power_limit_w": 700,
+        "gpu.temperature_c": 62, "gpu.temperature_state": "ok", "gpu.power_w": 680.308, "gpu.power_limit_w": 700,
         "gpu.utilization": 100, "gpu.memory_total": 150754820096, "gpu.memory_used": 5146345472, "gpu.pstate": "P0",
-        "gpu.clock.sm_mhz": 1905, "gpu.clock.state": "normal", "gpu.throttle.sw_power_cap": "active",
+        "gpu.clock.sm_mhz": 1980, "gpu.clock.state": "normal", "gpu.throttle.sw_power_cap": "not active",
         "gpu.throttle.hw_slowdown": "not active", "gpu.ecc.mode": "enabled", "gpu.ecc.volatile_uncorrectable": 0,
         "gpu.remap.pending": "no", "gpu.remap.failure": "no", "gpu.remap.uncorrectable": 0,
-        "gpu.pcie.gen_state": "full", "gpu.pcie.width_state": "full", "gpu.pcie.replays": 0, "gpu.readable": "yes",
+        "gpu.pcie.gen_state": "full", "gpu.pcie.width_state": "full", "gpu.pcie.replays": 1, "gpu.readable": "yes",
+        "gpu.recovery_action": "none",
         "gpu.fabric.state": "completed", "gpu.fabric.status": "success", "gpu.compute_mode": "default",
         "gpu.persistence": "enabled", "gpu.mig": "disabled", "nvlink.links": 18, "nvlink.inactive_state": "none",
     }.items()  # fmt: skip
@@ -56,7 +57,7 @@ def test_lines_are_those_of_the_file() -> None:
 def test_processes_and_links() -> None:
     found = facts("nvml", DATA)
     memory = {f.entity["pid"]: f.value for f in found if f.name == "gpu.process.memory"}
-    assert memory == {1525: 4492099584, 1526: 4492099584}
+    assert memory == {625: 4492099584, 626: 4492099584}
     errors = [f for f in found if f.name.startswith("nvlink.errors.")]
     assert len(errors) == 2 * 18 * 3 and {f.value for f in errors} == {0}
 
@@ -70,6 +71,7 @@ def test_processes_and_links() -> None:
         ({"throttle_reasons": 0x48}, {"gpu.throttle.hw_slowdown": "active", "gpu.throttle.hw_thermal": "active"}),
         ({"pcie_width": 4}, {"gpu.pcie.width_state": "reduced"}),
         ({"fabric": {"state": 2, "status": 0}}, {"gpu.fabric.state": "in progress"}),
+        ({"recovery_action": 4}, {"gpu.recovery_action": "drain and reset"}),
         ({"temperature_c": {"unsupported": "Not Supported"}}, {"gpu.temperature_c": None, "gpu.state": "ok"}),
         ({"temperature_c": {"unsupported": "GPU is lost"}}, {"gpu.temperature_c": None, "gpu.state": "lost"}),
         ({"error": "Unknown Error"}, {"gpu.state": "error"}),

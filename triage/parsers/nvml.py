@@ -38,7 +38,13 @@ _PATHS = {
     "pcie_width": ("pcie_link_width_current", ""), "pcie_width_max": ("pcie_link_width_max", ""),
     "pcie_replays": ("pcie_replay_counter", ""),
 }  # fmt: skip
-_ERRORS = {"replay_errors": "replay", "recovery_errors": "recovery", "crc_flit_errors": "crc"}
+_RECOVERY = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")  # nvmlDeviceGpuRecoveryAction_t
+# Error of a link: where it stands, the counters that links of the fifth generation have instead behind it.
+_ERRORS = {
+    "replay": ("replay_errors", "dl_replay_errors"),
+    "recovery": ("recovery_errors", "dl_recovery_errors"),
+    "crc": ("crc_flit_errors", "dl_crc_errors"),
+}
 _REMAPPED = ("correctable", "uncorrectable", "pending", "failure")
 
 
@@ -112,6 +118,7 @@ def _readings(gpu: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     pages = gpu.get("retired_double")
     yield "retired_pages/double_bit_ecc", _text(len(pages) if isinstance(pages, list) else pages), "retired_double"
     yield "retired_pages/pending", _word(gpu.get("retired_pending"), ("No", "Yes")), "retired_pending"
+    yield "gpu_recovery_action", _word(gpu.get("recovery_action"), _RECOVERY), "recovery_action"
     bits = gpu.get("throttle_reasons")
     yield "clocks_event_reasons_active", hex(bits) if isinstance(bits, int) else _text(bits), "throttle_reasons"
 
@@ -135,9 +142,10 @@ def _links(links: list[dict[str, Any]], entity: dict[str, Scalar], line: int, fi
         if each.get("state") in (0, 1):
             states.append("active" if each["state"] else "inactive")
             yield Fact(name="nvlink.state", value=states[-1], where=where, entity=own)
-        for key, name in _ERRORS.items():
-            if isinstance(each.get(key), int):
-                yield Fact(name=f"nvlink.errors.{name}", value=each[key], where=where, entity=own)
+        for name, keys in _ERRORS.items():
+            count = next((each[key] for key in keys if isinstance(each.get(key), int)), None)
+            if count is not None:
+                yield Fact(name=f"nvlink.errors.{name}", value=count, where=where, entity=own)
     if states:
         idle = states.count("inactive")
         mixed = "none" if not idle else "all" if idle == len(states) else "some"

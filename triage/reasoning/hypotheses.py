@@ -252,6 +252,8 @@ def cite(item: Placed) -> list[Cited]:
     )
     if not item.signal.signature.facts or event.body == event.text:
         return [line]
+    if event.where.line is None:  # of a place without lines the conclusion is all that can be shown
+        return [msgspec.structs.replace(line, text=event.body)]
     at = f"concluded from line {event.where.line}"
     return [msgspec.structs.replace(line, line=None, at=at, text=event.body), line]
 
