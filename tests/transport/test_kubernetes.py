@@ -91,7 +91,7 @@ def test_an_interrupt_while_kubectl_is_slow(tmp_path: Path, verb: str, kept: boo
     process.send_signal(number)
     out, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 30  # not the 61 s that kubectl sleeps
     with pytest.raises(ProcessLookupError):
         os.kill(int(sign.read_text()), 0)
     if kept:
