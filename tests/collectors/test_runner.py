@@ -27,8 +27,8 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Sent:
     (folder / "a:b.log").write_text("colon\n")
     modules = {
         "good": module("good", "run.command(['echo', 'hello'], 'hello.txt')"),
-        "hangs_inside": module("hangs_inside", "run.text('before.txt', 'kept'); time.sleep(100)", 1),
-        "hangs_outside": module("hangs_outside", "run.command(['sleep', '1000.5'], seconds=50)", 1),
+        "hangs_inside": module("hangs_inside", "run.text('before.txt', 'kept'); time.sleep(100)", 3),
+        "hangs_outside": module("hangs_outside", "run.command(['sleep', '1000.5'], seconds=50)", 3),
         "slow_program": module("slow_program", "run.command(['sh', '-c', 'echo early; sleep 99'], 's', seconds=1.5)"),
         "floods": module("floods", "run.command(['yes', 'flood'], 'y.txt', cap=10000)"),
         "refused": module("refused", "run.command(['sh', '-c', 'echo x: Permission denied; exit 1'], 'r.txt')"),
