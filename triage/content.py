@@ -28,6 +28,13 @@ def root() -> Path:
     return packed if packed.is_dir() else _PACKAGE.parent
 
 
+def own() -> Path:
+    """Where new content goes: the team's own folder, else the checkout; never into an installed package, but here."""
+    if extra := os.environ.get("TRIAGE_CONTENT"):
+        return Path(extra)
+    return Path() if (_PACKAGE / "_content").is_dir() else root()
+
+
 def data(name: str) -> Path:
     """A file of triage/data."""
     return _PACKAGE / "data" / name
@@ -163,6 +170,6 @@ def load_all(folder: str, kind: type[T]) -> Iterator[tuple[Path, T]]:
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
-    """` (did you mean X?)`, or nothing."""
-    close = difflib.get_close_matches(word, known, 1)
+    """` (did you mean X?)`, or nothing: the closest name, else the first that holds the word."""
+    close = difflib.get_close_matches(word, known, 1) or [name for name in known if len(word) > 2 and word in name]
     return f" (did you mean {close[0]}?)" if close else ""

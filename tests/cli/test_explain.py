@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -64,6 +66,31 @@ def test_nothing_asked_nothing_explained() -> None:
     assert isinstance(call().exception, UsageError)
     assert "did you mean" in str(call("--demo", "oom-on-one-rnk").exception)
     assert call("--demo", "list").output.split()
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_standard_input_is_taken_where_something_was_put_there(tmp_path: Path, piped: bool) -> None:
+    log = next(path for path in sorted(Path(OOM).rglob("*")) if path.is_file())
+    words = [sys.executable, "-m", "triage", "explain", "--no-history", "--format", "json"]
+    with log.open("rb") as file:
+        given = {"input": log.read_bytes()} if piped else {"stdin": file}
+        done = subprocess.run(words, capture_output=True, check=True, **given)  # type: ignore[call-overload]
+    assert json.loads(done.stdout)["bundle"]["files"] == 1
+    assert done.stderr.decode() == ("triage: reading standard input\n" if piped else "")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_what_a_shell_substitutes_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"[ 8123.4] NVRM: Xid (PCI:0000:3b:00): 79, pid=4021, GPU has fallen off the bus.\n")
+    os.close(writing)
+    assert "gpu/fallen-off-bus" in call(f"/dev/fd/{reading}").output
+    os.close(reading)
+
+
+def test_who_gets_no_answer_is_told_what_to_give(tmp_path: Path) -> None:
+    assert "triage collect --job" in call(str(tmp_path)).output
+    assert "triage collect --job" not in call(OOM).output
 
 
 def test_a_missing_path_is_one_line() -> None:

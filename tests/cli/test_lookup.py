@@ -21,6 +21,10 @@ LOST = "[ 8123.4] NVRM: Xid (PCI:0000:3b:00): 79, pid=4021, name=python, GPU has
 LONGEST = 0.3  # seconds for the whole process
 
 
+def test_a_command_names_what_to_put_in() -> None:
+    assert "lspci -s <pci> -vv" in run("79").output
+
+
 def run(*words: str, text: str | None = None) -> Result:
     return CliRunner().invoke(command, [*words], input=text, standalone_mode=False)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from triage import content
 from triage.cli.signature import command
 from triage.errors import ContentError, UsageError
 
@@ -49,6 +50,16 @@ def test_new_writes_what_lint_explains(tmp_path: Path, monkeypatch: pytest.Monke
     assert caught.value.exit_code == 2
     with pytest.raises(UsageError, match="exists already"):
         run("new", "gpu/fan-stopped", "--into", str(tmp_path))
+
+
+def test_new_writes_here_and_never_into_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package" / "_content").mkdir(parents=True)
+    monkeypatch.setattr(content, "_PACKAGE", tmp_path / "package")
+    monkeypatch.delenv("TRIAGE_CONTENT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert f"export TRIAGE_CONTENT={tmp_path}" in run("new", "gpu/fan-stopped")
+    assert (tmp_path / "signatures" / "gpu" / "fan-stopped.yaml").exists()
+    assert not list((tmp_path / "package").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", ["gpus/fan", "gpu", "gpu/", "gpu/../x", "gpu/a b"])

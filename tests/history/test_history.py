@@ -38,6 +38,7 @@ def test_explain_keeps_and_history_tells(place: Path) -> None:
     assert "more memory (held: yes)" in shown and row["cause"] in shown
     assert row["id"][:8] in run("history", "list")
     assert run("history", "nodes").startswith("node")
+    assert run("history", "nodes", "--cause", "power").endswith("\nnone that is kept\n")
     assert "goodput" in run("history", "stats")
 
 

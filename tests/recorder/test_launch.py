@@ -53,8 +53,9 @@ def test_dumps_get_the_name_of_the_recording(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        launch.run(["/no/such/command"], tmp_path, io.BytesIO(), io.BytesIO())
+    with pytest.raises(UsageError, match=r"^/no/such/command: .* environment"):
+        launch.run(["/no/such/command"], tmp_path / "recording", io.BytesIO(), io.BytesIO())
+    assert not (tmp_path / "recording").exists(), "nothing ran, nothing is left"
 
 
 def test_dry_run_shows_the_environment(tmp_path: Path) -> None:

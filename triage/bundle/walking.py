@@ -34,6 +34,8 @@ def _resolved(path: str) -> Path:
     if path == "-":
         return Path("-")
     try:
+        if stat.S_ISFIFO(Path(path).stat().st_mode):
+            return Path(path).absolute()  # a shell's <(command) leads to a name that is no file
         return Path(path).resolve(strict=True)
     except FileNotFoundError:
         raise BundleError(f"{safe(path)}: no such file or folder") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -68,7 +70,7 @@ def command(
         click.echo("\n".join(demos()))
         return 0
     if not paths and demo is None:
-        raise UsageError("nothing to explain: name a log, a folder or an archive, `-` for standard input, or --demo")
+        paths = _given(quiet)
     _history.check(place)
     _output.refuse_overwrite(output, force)
     form = _output.form_of(output, form, FORMS)
@@ -83,12 +85,25 @@ def command(
     return EXIT_CODES[report.verdict] if exit_code else 0
 
 
+def _given(quiet: bool) -> tuple[str, ...]:
+    """Standard input when a file or a pipe was put there (`triage explain < file`). Raises UsageError."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or none that the system knows
+        mode = 0
+    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+        raise UsageError("nothing to explain: name a log, a folder or an archive, `-` for standard input, or --demo")
+    if stat.S_ISFIFO(mode) and not quiet:  # it may never end
+        click.echo("triage: reading standard input", err=True)
+    return ("-",)
+
+
 def _explain(paths: list[str], quiet: bool, engine: str) -> tuple[Report, Pictures]:
     from triage.engines import engine as found
     from triage.pipeline import illustrate
 
     who = found(engine)
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM", "") in {"", "dumb"}:
         return illustrate(paths, contexts=False, engine=who)
     click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
     try:

@@ -166,6 +166,8 @@ def _tell(rows: list[dict[str, Any]], form: str, head: tuple[str, ...], cells: A
     widths = [max(len(line[at]) for line in table) for at in range(len(head))]
     for line in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    if not rows:
+        click.echo("none that is kept")
 
 
 def _day(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ _WIDTH = 100
 _INDENT = 14
 _PASTED = 1 << 20  # characters of standard input that are read
 _KINDS = {"cause": "causes", "signature": "signatures", "playbook": "playbooks"}  # those with translations
+_BRACES = re.compile(r"(?<!\$)\{([a-z_]+)\}")  # a field of the signature: there is no evidence to fill it in
 _TABLES = {
     "Xid": "xid",
     "exit code": "exit_codes",
@@ -126,7 +128,8 @@ def _parts(entry: Entry, words: Words | None) -> Iterator[tuple[str, str | None]
     yield from entry.notes.items()
     yield "look first" if entry.kind == "playbook" else "look", entry.look
     if entry.next_check:
-        yield "check", f"{entry.next_check.command}\n{entry.next_check.tells}"
+        command = _BRACES.sub(r"<\1>", entry.next_check.command)
+        yield "check", f"{command}\n{entry.next_check.tells}"
     for number, action in enumerate(entry.actions):
         risk = words(f"risk.{action.risk}") if words is not None else action.risk
         yield "" if number else "do", action.do + (f" [{risk}]" if action.risk != "safe" else "")

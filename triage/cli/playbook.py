@@ -36,7 +36,7 @@ def list_(form: str) -> None:
     _rows(list(_all().values()), form)
 
 
-@command.command()
+@command.command(short_help="Print one playbook: its questions, then its ends.")
 @click.argument("name")
 @FORM
 @LANG
@@ -55,7 +55,7 @@ def show(name: str, form: str, lang: str | None) -> None:
         click.echo(_playbooks.whole(playbook, words(lang)), nl=False)
 
 
-@command.command()
+@command.command(short_help="Find the playbooks that speak of all WORDS.")
 @click.argument("words", nargs=-1, required=True)
 @FORM
 def search(words: tuple[str, ...], form: str) -> int:
@@ -88,7 +88,7 @@ def walk(name: str, paths: tuple[str, ...], lang: str | None) -> None:
     _Talk(numbers, view).hold()
 
 
-@command.command()
+@command.command(short_help="Say everything that is wrong with playbooks.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def lint(paths: tuple[Path, ...]) -> None:
     """Say everything that is wrong with playbooks: all of them, or the files named.

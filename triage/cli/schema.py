@@ -8,7 +8,7 @@ from triage.cli._schemas import KINDS
 
 
 @click.command()
-@click.argument("name", type=click.Choice(tuple(KINDS)))
+@click.argument("name", type=click.Choice(tuple(KINDS)), metavar="NAME")
 def command(name: str) -> None:
     """Print the JSON Schema of NAME, for editors and for programs that read the answer.
 

@@ -73,7 +73,11 @@ def show(name: str, form: str) -> None:
 
 @command.command()
 @click.argument("name", metavar="LAYER/NAME")
-@click.option("--into", type=click.Path(path_type=Path), help="Content folder; signatures/ of this checkout if absent.")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="Content folder (default: $TRIAGE_CONTENT, else this checkout, else here).",
+)
 def new(name: str, into: Path | None) -> None:
     """Write the skeleton of a signature, which lint then explains. Example: triage signature new gpu/fan-stopped"""
     from triage import content
@@ -84,15 +88,18 @@ def new(name: str, into: Path | None) -> None:
         raise UsageError(f"unknown layer {layer!r}{content.nearest(layer, LAYERS)}; layers: {', '.join(LAYERS)}")
     if not short or not all(part.isalnum() for part in short.split("-")):
         raise UsageError(f"{name!r}: a name is small letters, digits and dashes, as in gpu/fan-stopped")
-    path = (into or content.root()) / "signatures" / layer / f"{short}.yaml"
+    folder = into or content.own()
+    path = folder / "signatures" / layer / f"{short}.yaml"
     if path.exists():
         raise UsageError(f"{path} exists already")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(SKELETON.format(id=name, layer=layer), encoding="utf-8")
     click.echo(f"{path}\nNow fill it in and run: triage signature lint {path}")
+    if path not in content.files("signatures"):
+        click.echo(f"triage uses it where this is set: export TRIAGE_CONTENT={folder.resolve()}")
 
 
-@command.command()
+@command.command(short_help="Say everything that is wrong with signatures or translations.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--lang", metavar="TAG", help="List what this language lacks, and stop: zh.")
 def lint(paths: tuple[Path, ...], lang: str | None) -> None:
@@ -116,7 +123,7 @@ def lint(paths: tuple[Path, ...], lang: str | None) -> None:
         click.echo(f"{tag}: translated in full are {', '.join(shares)}")
 
 
-@command.command()
+@command.command(short_help="Run the examples of signatures.")
 @click.argument("names", nargs=-1, metavar="[ID]...")
 def test(names: tuple[str, ...]) -> None:
     """Run the examples of all signatures, or of those named; exit 2 when one fails.
@@ -133,7 +140,7 @@ def test(names: tuple[str, ...]) -> None:
     click.echo(f"{count} examples of {len(chosen)} signatures hold")
 
 
-@command.command()
+@command.command(short_help="Write signatures as Markdown, a page each.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to write to.")
 @click.argument("names", nargs=-1, metavar="[ID]...")
 def docs(out: Path, names: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -70,6 +71,10 @@ def run(command: Sequence[str], folder: Path, out: BinaryIO, err: BinaryIO) -> i
 
     Raises UsageError when it cannot be started or the folder cannot be made.
     """
+    if shutil.which(command[0]) is None:
+        raise UsageError(
+            f"{command[0]}: nothing of that name can be run here; load the job's environment, or name a program"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         log = (folder / f"output.{socket.gethostname()}.log").open("ab")

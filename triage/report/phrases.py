@@ -10,6 +10,8 @@ PHRASES: dict[str, str] = {
     "verdict.healthy": "Healthy",
     "headline": "{verdict}: {title} ({cause}, confidence {confidence})",
     "headline.healthy": "Healthy: nothing in this evidence points to a fault.",
+    "more.evidence": "Give it all that the job and its nodes wrote: output of the ranks, dmesg, nvidia-smi -q. "
+    "`triage collect --job JOB` brings that together.",
     "headline.nothing": "Inconclusive: nothing here names a cause.",
     "culprit.none": "nothing in particular (shared, or not shown by this evidence)",
     "culprit.more": "{told}; and {count} more",

@@ -48,6 +48,9 @@ class _Screen:
         if best is not None:
             yield from self._hypothesis(best)
             yield from self._others()
+        elif self.report.verdict == "inconclusive":
+            yield ""
+            yield from self._told(self._label("do"), self.words("more.evidence"))
         yield from self._unseen(best)
         if self.verbose:
             yield from self._why()
