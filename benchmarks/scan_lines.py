@@ -10,9 +10,10 @@ most 8,000 lines of one signature.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 
 from triage.bundle.opening import open_evidence
 from triage.matching.extract import compiled
@@ -26,14 +27,18 @@ def count(path: str, threads: int) -> int:
     """Lines on disk that some signature matches."""
     scanner = Scanner([each for each in catalogue().values() if each.match])
     total = 0
+    waiting: deque[tuple[Chunk, Future[Ends] | None]] = deque()
     with open_evidence([path]) as evidence, ThreadPoolExecutor(threads) as pool:
-        for file in evidence.files:
-            chunks = evidence.chunks(file)
-            while batch := list(islice(chunks, threads)):
-                ends = list(pool.map(scanner.probe, [chunk.data for chunk in batch])) if threads > 1 else []
-                for place, chunk in enumerate(batch):
-                    total += len(set(confirmed(scanner, chunk, ends[place] if ends else None)))
+        for chunk in chain.from_iterable(evidence.chunks(file) for file in evidence.files):
+            waiting.append((chunk, pool.submit(scanner.probe, chunk.data) if threads > 1 else None))
+            if len(waiting) >= threads:
+                total += _lines(scanner, *waiting.popleft())
+        total += sum(_lines(scanner, *each) for each in waiting)
     return total
+
+
+def _lines(scanner: Scanner, chunk: Chunk, probing: Future[Ends] | None) -> int:
+    return len(set(confirmed(scanner, chunk, probing.result() if probing else None)))
 
 
 def confirmed(scanner: Scanner, chunk: Chunk, ends: Ends | None) -> Iterator[int]:

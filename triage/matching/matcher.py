@@ -9,7 +9,7 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from triage.errors import TriageError
 from triage.matching import sampling, summaries
@@ -103,23 +103,26 @@ def _of_engine(scanner: Scanner) -> Iterator[Gap]:
 
 
 def _read_all(done: list[_Work], chunks: Chunks, scanner: Scanner, threads: int) -> None:
-    """Scan some chunks at a time in threads, then read their hits in order in this one.
+    """Scan some chunks at a time in threads, while the next are made plain, then read their hits in order in this one.
 
-    Never both at once: a hit needs the interpreter, and would wait for it as long as reading keeps it.
+    Never scan and read at once: a hit needs the interpreter, and would wait for it as long as reading keeps it.
     """
     width = min(threads, _WIDEST)
     queue: deque[_Step] = deque()
+    waiting = 0  # large chunks of the queue that are not settled
     with ThreadPoolExecutor(width) as pool:
         for step in itertools.chain.from_iterable(work.steps(chunks) for work in done):
+            large = len(step.chunk.data) > _INLINE
+            if large and width > 1:
+                step.probing = pool.submit(scanner.probe, step.chunk.data)
             queue.append(step)
-            if (
-                sum(len(each.chunk.data) > _INLINE for each in queue if each.ends is None) >= width
-                or len(queue) > _MANY
-            ):
-                _probe(queue, scanner, pool)
+            waiting += large
+            if waiting >= width or len(queue) > _MANY:
+                _settle(queue, scanner)
+                waiting = 0
                 while len(queue) > 1:  # the last waits for its successor, which lends it lines
                     _take(queue)
-        _probe(queue, scanner, pool)
+        _settle(queue, scanner)
         while queue:
             _take(queue)
 
@@ -136,16 +139,15 @@ class _Step:
         inside = offset > 0 and not chunk.last and work.file.size > SMALL
         self.stride = 0 if not inside else FAR if self.far else STRIDE
         self.ends: Ends | None = None
+        self.probing: Future[Ends] | None = None
 
 
-def _probe(queue: deque[_Step], scanner: Scanner, pool: ThreadPoolExecutor) -> None:
-    steps = [step for step in queue if step.ends is None]
-    large = [step for step in steps if len(step.chunk.data) > _INLINE]
-    if len(large) > 1:
-        for step, ends in zip(large, pool.map(scanner.probe, [step.chunk.data for step in large]), strict=True):
-            step.ends = ends
-    for step in steps:
-        step.ends = step.ends or scanner.probe(step.chunk.data)
+def _settle(queue: deque[_Step], scanner: Scanner) -> None:
+    """Wait for what is being scanned, and scan the rest here."""
+    for step in queue:
+        if step.ends is None:
+            step.ends = step.probing.result() if step.probing else scanner.probe(step.chunk.data)
+            step.probing = None
 
 
 def _take(queue: deque[_Step]) -> None:
