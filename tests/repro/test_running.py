@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 PYTHON = os.environ.get("TRIAGE_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else "")
-TIMED = {"slow-data"}  # on a host that is busy with something else every rank is slow now and then: try again
+HANGS = ("rank-stalled", "missing-call", "other-operation", "other-size", "order-inversion", "dead-rank")
+TIMED = ("slow-gpu", "slow-host", "slow-data", "imbalance")  # beside other work every rank is slow at times: try again
+ENDS = ("loader-worker-death", "shared-memory")
 LOOP = Path(__file__).parents[2] / "benchmarks" / "closed_loop.py"
 
 
 @pytest.mark.skipif(not PYTHON, reason="no Python with torch: install gpu-triage[torch], or set TRIAGE_TORCH_PYTHON")
-@pytest.mark.parametrize("name", ["rank-stalled", "other-operation", "dead-rank", "slow-data", "loader-worker-death"])
+@pytest.mark.parametrize("name", [*HANGS, *TIMED, *ENDS])
 def test_the_loop(name: str, tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(PYTHON).parent), os.environ.get("PATH", "")])
     for _ in range(3 if name in TIMED else 1):
