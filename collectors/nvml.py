@@ -119,7 +119,8 @@ def _gpu(nvml, index):
     for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
         state = _call(nvml, "NvLinkState", handle, (link,))
         if isinstance(state, dict):
-            found["nvlink"] = state
+            if not found["links"]:  # behind the last link of a card that has some the same is said
+                found["nvlink"] = state
             break
         values = {name: _call(nvml, call, handle, (link, *more)) for name, call, more in LINK_CALLS}
         found["links"].append(dict(values, link=link, **_fields(nvml, handle, LINK_FIELDS, link)))
