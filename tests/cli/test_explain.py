@@ -98,6 +98,7 @@ def test_a_missing_path_is_one_line() -> None:
     assert isinstance(missing, BundleError)
     assert "/no/such/log" in str(missing)
     assert "\n" not in str(missing)
+    assert isinstance(call("").exception, BundleError), "not the working folder"
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,15 @@ def test_wide_characters_take_two_columns() -> None:
     assert all(not line.strip().startswith("，") for line in lines)
 
 
+def test_a_command_is_never_broken() -> None:
+    command = "nvidia-smi --query-gpu=index,clocks.sm --format=csv -l 5"
+    assert wrapped("Confirm   ", "-> the slow one", 40, command) == [
+        f"Confirm   {command}",
+        " " * 10 + "-> the slow one",
+    ]
+    assert wrapped("Confirm   ", "-> the slow one", 90, command) == [f"Confirm   {command} -> the slow one"]
+
+
 def test_the_lint_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PHRASES, "new.phrase", "{what} is new")
     assert "i18n/zh.yaml: wording new.phrase is untranslated" in language.faults("zh")

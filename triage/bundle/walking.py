@@ -33,6 +33,8 @@ def named(paths: Sequence[str]) -> list[tuple[str, Path]]:
 def _resolved(path: str) -> Path:
     if path == "-":
         return Path("-")
+    if not path:
+        raise BundleError("an empty name: is a variable of the shell unset?")
     try:
         if stat.S_ISFIFO(Path(path).stat().st_mode):
             return Path(path).absolute()  # a shell's <(command) leads to a name that is no file

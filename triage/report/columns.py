@@ -22,11 +22,14 @@ def padded(text: str, width: int) -> str:
     return text + " " * max(0, width - columns(text))
 
 
-def wrapped(label: str, text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns behind a label; what follows is indented as far as the label, at most 12."""
+def wrapped(label: str, text: str, width: int, command: str = "") -> list[str]:
+    """Lines of at most `width` columns behind a label; what follows is indented as far as the label, at most 12.
+
+    command: stands before the text, on one line, longer than the others if need be: it is there to be copied.
+    """
     indent = " " * min(columns(label), 12)
-    lines, line = [], label
-    filled = False
+    lines, line = [], label + (clean(command, LONGEST) + " " if command else "")
+    filled = bool(command)
     for word in _WORDS.findall(clean(text, LONGEST)):
         if filled and columns(line + word.rstrip()) > width and word not in _NOT_FIRST:
             lines.append(line.rstrip())

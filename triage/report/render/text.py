@@ -58,9 +58,9 @@ class _Screen:
     def _label(self, name: str, first: bool = True) -> str:
         return padded(self.words(f"label.{name}"), LABEL) if first else " " * LABEL
 
-    def _told(self, label: str, text: str) -> Iterator[str]:
+    def _told(self, label: str, text: str, command: str = "") -> Iterator[str]:
         """A labelled paragraph; the label is styled after wrapping, so that it takes no columns."""
-        head, *rest = wrapped(label, text, self.width)
+        head, *rest = wrapped(label, text, self.width, command)
         yield self.style.label(label) + head[len(label) :] if head.startswith(label) else head
         yield from rest
 
@@ -83,7 +83,7 @@ class _Screen:
         told = [f"{at + 1}. {self.words.text(each.do)}{risks[at]}" for at, each in enumerate(actions)]
         yield from self._list("do", told)
         if check := best.next_check:
-            yield from self._told(self._label("confirm"), f"{check.command}  ->  {self.words.text(check.tells)}")
+            yield from self._told(self._label("confirm"), f"-> {self.words.text(check.tells)}", check.command)
         if best.playbook:
             yield self.style.label(self._label("playbook")) + f"triage playbook show {best.playbook}"
         if self.verbose and (command := wording.repro(best, evidence=self.style.evidence)):
