@@ -159,7 +159,7 @@ def test_broken_objects_give_nothing_of_note(data: bytes) -> None:
 
 def test_many_objects_stay_quick() -> None:
     item = b'{"kind":"Pod","metadata":{"name":"p%d"},"status":{"phase":"Failed","reason":"Evicted"}}'
-    data = b'{"apiVersion": "v1", "kind": "List", "items": [' + b",\n".join(item % n for n in range(5000)) + b"]}"
+    data = b'{"apiVersion": "v1", "kind": "List", "items": [' + b",\n".join(item % n for n in range(1500)) + b"]}"
     begin = time.monotonic()
-    assert len(values(facts("x", data), "k8s.pod.reason")) == 5000
+    assert len(values(facts("x", data), "k8s.pod.reason")) == 1500
     assert time.monotonic() - begin < 20
