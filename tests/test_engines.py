@@ -60,8 +60,8 @@ def test_processes_give_the_same_bytes(logs: Path, monkeypatch: pytest.MonkeyPat
     if sys.platform != "linux":
         pytest.skip("copies of this process are made on Linux alone")
     used: list[int] = []
-    whole = engines.forked
-    monkeypatch.setattr(engines, "forked", lambda works: used.append(len(works)) or whole(works))
+    whole = engines.beside
+    monkeypatch.setattr(engines, "beside", lambda own, works: used.append(1 + len(works)) or whole(own, works))
     monkeypatch.setattr(engines, "can_fork", lambda: True)  # threads of pytest's own plugins hold nothing of ours
     alone = msgspec.json.encode(explain([str(logs)]))
     assert not used

@@ -14,14 +14,16 @@ import msgspec
 from triage import __version__, content
 from triage.bundle.gathering import Item
 from triage.bundle.opening import Evidence, lent
-from triage.bundle.workers import can_fork, forked
+from triage.bundle.workers import beside, can_fork
 from triage.errors import TriageError, UsageError
 from triage.matching import sampling
 from triage.matching.loading import catalogue
-from triage.matching.matcher import Matched, cores, match
+from triage.matching.matcher import Matched, cores, markers, match
+from triage.matching.scanner import Scanner
 from triage.model.base import Record, Scalar
 from triage.model.bundle import File, Gap
 from triage.model.event import Event, Mark, Signal
+from triage.model.signature import Signature
 from triage.model.summary import Summary
 from triage.parsers import parser, parsers
 
@@ -30,6 +32,7 @@ MANY = 500  # files that a worker gets at once
 FILES = 64  # from here on reading what was found takes longer than scanning, and threads do not help
 PROCESSES = 8  # at most: what they find comes together in one
 MARKS, FEWEST = 60_000, 16  # of all files together about, of one of ten thousand: first, last, and a course between
+PIECE = 64  # files whose findings another process packs at once: as bytes they take a third
 PATIENCE = 30  # seconds in which a scheduler must answer
 _DASK = re.compile(r"dask://(?P<place>[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})")
 
@@ -47,14 +50,15 @@ class Local:
     def scan(self, evidence: Evidence) -> Matched:
         """See Engine. Raises ContentError when a signature is at fault."""
         files, limit = [file for file in evidence.files if file.text], quota(evidence)
-        if len(files) < FILES or cores() < 2 or not can_fork():
+        if len(files) < FILES or (count := processes()) < 2:
             return scanned(evidence, files, limit)
-        parts = [files[at :: min(cores(), PROCESSES)] for at in range(min(cores(), PROCESSES))]
-        packed = forked([partial(_packed, evidence, part, limit) for part in parts])
-        opened = [_unpacked.decode(data) for data in packed]
-        for gap in (gap for part in opened for gap in part.gaps):
+        parts = [files[at::count] for at in range(count)]
+        own = partial(_scanned_here, evidence, parts[0], limit)
+        first, packed = beside(own, [partial(_packed, evidence, part, limit) for part in parts[1:]])
+        answers = [answer for data in packed for answer in _unpacked(data)]
+        for gap in (gap for answer in answers for gap in answer.gaps):
             evidence.note(gap)
-        return joined([part.whole() for part in opened])
+        return joined([*first, *(answer.found for answer in answers)])
 
 
 LOCAL = Local()
@@ -91,15 +95,26 @@ def engine(name: str) -> Engine:
     raise UsageError(f"no engine {name!r}: say local, or dask://HOST:PORT of a scheduler")
 
 
+def processes() -> int:
+    """Copies of this process that may work side by side, itself among them."""
+    return min(cores(), PROCESSES) if can_fork() else 1
+
+
 def quota(evidence: Evidence) -> int:
     """Marks of one file: what it is depends on how many files there are, wherever each is scanned."""
     files = sum(file.text for file in evidence.files)
     return min(sampling.quota(files), max(FEWEST, MARKS // max(files, 1)))
 
 
-def scanned(evidence: Evidence, files: Iterable[File], limit: int, threads: int | None = None) -> Matched:
-    """What stands in some of the files."""
-    return match(files, evidence.chunks, catalogue(), parser, parsers(), threads=threads, limit=limit)
+def scanned(
+    evidence: Evidence, files: Iterable[File], limit: int, threads: int | None = None, scanner: Scanner | None = None
+) -> Matched:
+    """What stands in some of the files. scanner: one of all signatures and marks, for who scans more than once."""
+    return match(files, evidence.chunks, catalogue(), parser, parsers(), threads, scanner, limit)
+
+
+def _scanner() -> Scanner:
+    return Scanner([each for each in catalogue().values() if each.match], markers(parser, parsers()))
 
 
 class _Found(Record, frozen=True, kw_only=True):
@@ -115,7 +130,7 @@ class _Found(Record, frozen=True, kw_only=True):
 
 
 class _Answer(Record, frozen=True, kw_only=True):
-    """What another process found. gaps: of the evidence, met on the way."""
+    """What another process found in some files. gaps: of the evidence, met on the way."""
 
     signals: tuple[_Found, ...]
     marks: tuple[Mark, ...]
@@ -123,29 +138,76 @@ class _Answer(Record, frozen=True, kw_only=True):
     summaries: tuple[Summary, ...]
     gaps: tuple[Gap, ...]
 
-    def whole(self) -> Matched:
-        """With the signatures of this process."""
-        known, names = catalogue(), [name for name in _Found.__struct_fields__ if name != "name"]
-        signals = [
-            Signal(signature=known[one.name], **{name: getattr(one, name) for name in names}) for one in self.signals
-        ]
-        return Matched(signals=tuple(signals), marks=self.marks, gaps=self.missing, summaries=self.summaries)
+
+class _Opened(Record, frozen=True, kw_only=True):
+    """An answer with the signatures of this process."""
+
+    found: Matched
+    gaps: tuple[Gap, ...]
 
 
-_unpacked = msgspec.msgpack.Decoder(_Answer)
+_NAMES = tuple(name for name in _Found.__struct_fields__ if name != "name")
+_pieces, _piece = msgspec.msgpack.Decoder(list[msgspec.Raw]), msgspec.msgpack.Decoder(_Answer)
+
+
+def _unpacked(data: bytes) -> Iterator[_Opened]:
+    """One answer after the other, so that what is not yet made smaller is never much."""
+    known = catalogue()
+    for piece in _pieces.decode(data):
+        answer, shared = _piece.decode(piece), _Shared()
+        signals = tuple(_whole(one, known[one.name]) for one in answer.signals)
+        for event in (*(one.event for one in signals), *(one.event for one in answer.marks)):
+            shared.settle(event)
+        found = Matched(signals=signals, marks=answer.marks, gaps=answer.missing, summaries=answer.summaries)
+        yield _Opened(found=found, gaps=answer.gaps)
+
+
+def _whole(one: _Found, signature: Signature) -> Signal:
+    return Signal(signature=signature, **{name: getattr(one, name) for name in _NAMES})
+
+
+class _Shared:
+    """Decoding makes a string anew each time it stands somewhere; here each is one, as it was where it was found."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def settle(self, event: Event) -> None:
+        """Replace equal strings of an event by the same string: its value does not change."""
+        put = msgspec.structs.force_setattr
+        put(event.where, "file", self._known.setdefault(event.where.file, event.where.file))
+        put(event, "source", self._known.setdefault(event.source, event.source))
+        if event.node is not None:
+            put(event, "node", self._known.setdefault(event.node, event.node))
+        if event.body == event.text:
+            put(event, "body", event.text)
 
 
 def _packed(evidence: Evidence, files: Sequence[File], limit: int) -> bytes:
     """Runs in a process of its own; its threads would have no core to run on."""
+    scanner = _scanner()
+    parts = [msgspec.Raw(_piece_of(evidence, part, limit, scanner)) for part in _few_by_few(files)]
+    return msgspec.msgpack.encode(parts)
+
+
+def _scanned_here(evidence: Evidence, files: Sequence[File], limit: int) -> list[Matched]:
+    """The same for this process's own share: what reading a file took is given back after some files."""
+    scanner = _scanner()
+    return [scanned(evidence, part, limit, threads=1, scanner=scanner) for part in _few_by_few(files)]
+
+
+def _few_by_few(files: Sequence[File]) -> Iterator[Sequence[File]]:
+    return (files[at : at + PIECE] for at in range(0, len(files), PIECE))
+
+
+def _piece_of(evidence: Evidence, files: Sequence[File], limit: int, scanner: Scanner) -> bytes:
     before = set(evidence.gaps)
-    found = scanned(evidence, files, limit, threads=1)
-    names = [name for name in _Found.__struct_fields__ if name != "name"]
-    signals = (_Found(name=one.signature.id, **{name: getattr(one, name) for name in names}) for one in found.signals)
+    found = scanned(evidence, files, limit, threads=1, scanner=scanner)
+    signals = (_Found(name=one.signature.id, **{name: getattr(one, name) for name in _NAMES}) for one in found.signals)
     gaps = tuple(gap for gap in evidence.gaps if gap not in before)
-    answer = _Answer(
-        signals=tuple(signals), marks=found.marks, missing=found.gaps, summaries=found.summaries, gaps=gaps
+    return msgspec.msgpack.encode(
+        _Answer(signals=tuple(signals), marks=found.marks, missing=found.gaps, summaries=found.summaries, gaps=gaps)
     )
-    return msgspec.msgpack.encode(answer)
 
 
 class Part(Record, frozen=True, kw_only=True):

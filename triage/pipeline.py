@@ -13,7 +13,7 @@ from triage import analysis, content
 from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
 from triage.documents import structured
-from triage.engines import LOCAL, Engine
+from triage.engines import LOCAL, Engine, processes
 from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
 from triage.matching.loading import catalogue
@@ -36,14 +36,14 @@ def explain(paths: Sequence[str], engine: Engine = LOCAL) -> Report:
 
     engine: who scans the text files; raises what it raises.
     """
-    with open_evidence(list(paths), recognise=recogniser()) as evidence:
+    with _opened(paths) as evidence:
         incident = understand(evidence, engine)
     return reason(incident)
 
 
 def illustrate(paths: Sequence[str], contexts: bool = True, engine: Engine = LOCAL) -> tuple[Report, Pictures]:
     """Paths to a report and to what its page draws, with the lines around what it cites. Raises as `explain` does."""
-    with open_evidence(list(paths), recognise=recogniser()) as evidence:
+    with _opened(paths) as evidence:
         incident = understand(evidence, engine)
         report = reason(incident)
         files = {file.path: file for file in evidence.files}
@@ -56,6 +56,10 @@ def illustrate(paths: Sequence[str], contexts: bool = True, engine: Engine = LOC
         times = {phase: {one.rank: one.phases[phase] for one in ranks if phase in one.phases} for phase in phases}
         places = {one.rank: one.where for one in ranks}
         return report, draw(incident, report, lambda event: time.at(event)[0], reasons, around, times, places)
+
+
+def _opened(paths: Sequence[str]) -> Evidence:
+    return open_evidence(list(paths), recognise=recogniser(), processes=processes())
 
 
 def understand(evidence: Evidence, engine: Engine = LOCAL) -> Incident:
@@ -73,7 +77,7 @@ def understand(evidence: Evidence, engine: Engine = LOCAL) -> Incident:
 
 def view(paths: Sequence[str]) -> View:
     """Paths to something that answers a playbook's questions."""
-    with open_evidence(list(paths), recognise=recogniser()) as evidence:
+    with _opened(paths) as evidence:
         return View(understand(evidence), catalogue())
 
 

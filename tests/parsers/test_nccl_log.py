@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from cutting import FIXTURES, event_at, lines_of
 
 from triage.parsers import nccl_log
@@ -43,3 +44,13 @@ def test_recognised() -> None:
     mixed = b"step 1 loss 2\n" * 50 + own
     assert nccl_log.recognises(mixed, mixed) == 1
     assert nccl_log.recognises(b"NCCL_DEBUG=INFO\nhello\n", b"") == 0
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("own", range(10))
+def test_half_of_the_lines_decide_and_looking_ends_when_they_have(own: int, lines: int) -> None:
+    line = b"node1:77:78 [0] NCCL INFO Bootstrap: Using eth0\n"
+    head = line * min(own, lines) + b"NCCL is named here only\n" * (lines - own)
+    told = min(own, lines) * 2 >= lines
+    assert nccl_log.recognises(head, b"") == (0 if not own else 2 if told else 1)
+    assert nccl_log.recognises(head, line) == (2 if own and told else 1)

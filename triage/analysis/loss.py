@@ -128,6 +128,8 @@ def _jump(told: list[Point]) -> Found | None:
     points = [point for point in told if point.loss is not None and math.isfinite(point.loss)]
     for index in range(2, len(values)):
         past = values[max(index - BEFORE, 0) : index]
+        if values[index] < min(past) + RISE:
+            continue  # nor above the median
         middle = statistics.median(past)
         spread = statistics.median(abs(value - middle) for value in past)
         if values[index] < max(JUMP * middle, middle + RISE, middle + 8 * spread):

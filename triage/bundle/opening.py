@@ -31,13 +31,15 @@ def open_evidence(
     stdin: BinaryIO | None = None,
     limits: Limits | None = None,
     recognise: Recognise = lambda head, tail: (),
+    processes: int = 1,
 ) -> Evidence:
     """Open folders, files, archives and `-` for standard input as one piece of evidence.
 
     recognise: names of the sources that a file holds, best first, from its first and last 64 KiB.
+    processes: copies of this process that look at many files side by side; more than 1 only where it may be copied.
     Raises BundleError when a path is missing or unreadable, or an archive gives nothing; lesser trouble is in `gaps`.
     """
-    gathering = Gathering(limits or Limits(), recognise)
+    gathering = Gathering(limits or Limits(), recognise, processes)
     try:
         gathering.gather(paths, stdin if stdin is not None or "-" not in paths else sys.stdin.buffer)
         return Evidence(gathering)

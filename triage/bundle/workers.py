@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from triage.model.base import Record
 from triage.model.bundle import Rows
 
 LENGTH = struct.Struct(">Q")
+T = TypeVar("T")
 
 
 class Bounds(Record, frozen=True, kw_only=True):
@@ -168,15 +169,23 @@ def forked(works: Sequence[Callable[[], bytes]]) -> list[bytes]:
 
     A copy shares what was opened and gives back bytes. The work of one that dies is done here.
     """
-    children = [_Copy(work) for work in works[1:]]
+    if not works:
+        return []
+    first, others = beside(works[0], works[1:])
+    return [first, *others]
+
+
+def beside(own: Callable[[], T], works: Sequence[Callable[[], bytes]]) -> tuple[T, list[bytes]]:
+    """The same; what this process does itself may give anything, for it is sent nowhere."""
+    children = [_Copy(work) for work in works]
     try:
-        own = [work() for work in works[:1]]
+        result = own()
         answers = [child.answer() for child in children]
     finally:
         for child in children:
             child.end()
-    done = zip(answers, works[1:], strict=True)
-    return own + [work() if answer is None else answer for answer, work in done]
+    done = zip(answers, works, strict=True)
+    return result, [work() if answer is None else answer for answer, work in done]
 
 
 class _Copy:

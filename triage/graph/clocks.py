@@ -11,6 +11,7 @@ import calendar
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from statistics import median
 
 import msgspec
@@ -67,14 +68,18 @@ class Clocks(Record, frozen=True, kw_only=True):
         if stamp.kind == "clock":
             midnight = near // 86400 * 86400
             return _nearest([midnight + day * 86400 + stamp.seconds for day in (-1, 0, 1)], near)
-        year = datetime.fromtimestamp(near, timezone.utc).year
-        starts = [calendar.timegm((each, 1, 1, 0, 0, 0)) for each in (year - 1, year, year + 1)]
-        return _nearest([_in_year(start, stamp.seconds) for start in starts], near)
+        return _nearest([_in_year(start, leap, stamp.seconds) for start, leap in _years(near)], near)
 
 
-def _in_year(start: float, seconds: float) -> float:
+@lru_cache(64)
+def _years(near: float) -> tuple[tuple[float, bool], ...]:
+    """The first second of the year of a moment and of those beside it, and whether these are leap years."""
+    year = datetime.fromtimestamp(near, timezone.utc).year
+    return tuple((calendar.timegm((each, 1, 1, 0, 0, 0)), calendar.isleap(each)) for each in (year - 1, year, year + 1))
+
+
+def _in_year(start: float, leap: bool, seconds: float) -> float:
     """Year-less stamps are counted in a common year; from March on a leap year is a day longer."""
-    leap = calendar.isleap(datetime.fromtimestamp(start, timezone.utc).year)
     return start + seconds + (86400 if leap and seconds >= 59 * 86400 else 0)
 
 

@@ -21,8 +21,8 @@ class Pace:
     def __init__(self, marks: Sequence[Mark], time: Clocks) -> None:
         found: dict[str, list[Step]] = defaultdict(list)
         for mark in marks:
-            step, at = mark.fields.get("step"), time.at(mark.event)[0]
-            if mark.kind == "step" and isinstance(step, int) and at is not None:
+            step = mark.fields.get("step") if mark.kind == "step" else None
+            if isinstance(step, int) and (at := time.at(mark.event)[0]) is not None:
                 found[mark.event.where.file].append((mark.event.where.line or 0, step, at))
         self.files = {file: sorted(steps) for file, steps in found.items()}
 

@@ -6,6 +6,7 @@ WARN lines carry a time stamp in front since 2.26, and the function's name behin
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 import msgspec
 
@@ -43,9 +44,11 @@ SIGNS = (_LINE,)
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when most lines are NCCL's, 1 when some are."""
     lines = max(head.count(b"\n"), 1)
-    seen = sum(len(_LINE.findall(line)) for line in head.split(b"\n") if b"NCCL " in line or b"NET/OFI " in line)
-    if seen * 2 >= lines:
-        return 2 if seen else 0
+    most = head.count(b"NCCL ") + head.count(b"NET/OFI ")  # each match holds one of them
+    found = (1 for line in head.split(b"\n") if b"NCCL " in line or b"NET/OFI " in line for _ in _LINE.finditer(line))
+    seen = sum(islice(found, -(-lines // 2) if most * 2 >= lines else 1))
+    if seen * 2 >= lines and seen:
+        return 2
     return 1 if seen or _LINE.search(tail) else 0
 
 
