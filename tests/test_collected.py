@@ -47,6 +47,10 @@ def test_links_topology_and_ras_agree_with_each_other() -> None:
     facts = incident().facts
     states = [fact.value for fact in facts if fact.name == "nvlink.state"]
     assert states == ["active"] * (2 * 18 * 2)  # as NVML says and as nvidia-smi does
+    assert {(fact.entity["node"], fact.entity["gpu"]) for fact in facts if fact.name == "gpu.readable"} == {
+        ("vm", 0), ("vm", 1),
+    }  # fmt: skip
+    assert [(gpu.node, gpu.gpu) for gpu in incident().gpus] == [("vm", 0), ("vm", 1)]
     topology = {fact.entity["gpu"]: fact.value for fact in facts if fact.name == "gpu.topology"}
     assert topology == {0: ["GPU1=NV18"], 1: ["GPU0=NV18"]}
     assert {fact.entity["rank"] for fact in facts if fact.name.startswith("ras.") and "rank" in fact.entity} == {0, 1}

@@ -213,9 +213,9 @@ def _gpus(facts: Iterable[Fact]) -> tuple[Gpu, ...]:
             pci=old.pci or _text(entity.get("pci")),
             uuid=old.uuid or _text(entity.get("uuid")),
         )
-    return tuple(
-        sorted(found.values(), key=lambda gpu: (gpu.node or "", -1 if gpu.gpu is None else gpu.gpu, gpu.pci or ""))
-    )
+    addressed = {(gpu.node, gpu.gpu) for gpu in found.values() if gpu.pci}  # others name them by index alone
+    kept = [gpu for gpu in found.values() if gpu.pci or (gpu.node, gpu.gpu) not in addressed]
+    return tuple(sorted(kept, key=lambda gpu: (gpu.node or "", -1 if gpu.gpu is None else gpu.gpu, gpu.pci or "")))
 
 
 def _rank(number: int, known: Mapping[str, Scalar], gpus: Sequence[Gpu]) -> Rank:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import structs
+
 from triage.model.base import Scalar
 from triage.model.bundle import Document
 from triage.model.event import Fact, Where
@@ -54,14 +56,22 @@ def recognises(head: bytes, tail: bytes) -> int:
 
 
 def facts(document: Document) -> Iterator[Fact]:
-    """Facts of each GPU and each of its links."""
+    """Facts of each GPU and each of its links, with the line that shows them; the node comes from the file's path."""
     data = inflated(document.data)
+    shown, node = data.splitlines(), document.file.node
+    for fact in _all(data, document.file.path):
+        line = shown[min(fact.where.line or 1, len(shown)) - 1].decode("utf-8", "replace").strip()[:500]
+        entity = fact.entity if node is None else {"node": node, **fact.entity}
+        yield structs.replace(fact, entity=entity, text=line)
+
+
+def _all(data: bytes, path: str) -> Iterator[Fact]:
     found = json_value(data)
     gpus = found.get("gpus") if isinstance(found, dict) else None
     lines = _lines(data)
     for place, gpu in enumerate(gpus[:DEVICES] if isinstance(gpus, list) else []):
         if isinstance(gpu, dict):
-            yield from _gpu(gpu, place, lines, str(found.get("driver", "N/A")), document.file.path)
+            yield from _gpu(gpu, place, lines, str(found.get("driver", "N/A")), path)
 
 
 def _gpu(gpu: dict[str, Any], place: int, lines: dict[tuple[int, str], int], driver: str, file: str) -> Iterator[Fact]:
