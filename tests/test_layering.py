@@ -19,7 +19,7 @@ MAY_IMPORT = (
     | dict.fromkeys(USERS - {"report", "repro"}, NOUNS | ENGINES)
     | {
         "documents": {*NOUNS, "bundle", "parsers"},
-        "recognising": {*NOUNS, "parsers", "matching"},
+        "recognising": {*NOUNS, "bundle", "parsers", "matching"},
         "engines": {*NOUNS, "bundle", "parsers", "matching"},
         "pipeline": NOUNS | ENGINES | {"report", "repro", "documents", "engines", "recognising"},
         "cli": NOUNS | ENGINES | USERS | {"pipeline", "engines"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from triage.bundle.reading import printed
 from triage.matching.engines import Expression, best
 from triage.parsers import parsers, recognise
 
@@ -21,6 +22,7 @@ def recogniser() -> Recognise:
     engine = best([Expression(_inline(sign.pattern.decode("ascii"), sign.flags), prefilter=True) for _, sign in signs])
 
     def found(head: bytes, tail: bytes) -> tuple[str, ...]:
+        head, tail = printed(head, tail)
         seen = {signs[index][0] for index in engine.which(head if tail == head else head + b"\n" + tail)}
         return recognise(head, tail, silent - seen)
 

@@ -17,6 +17,8 @@ CASES = [
     ("2021-03-10T13:22:37.443Z: [1,0]<stderr>:OSError: x", {"rank": 0}, "OSError: x"),
     ("Mon Sep  7 12:00:00 2020[1,0]<stderr>:hello", {"rank": 0}, "hello"),
     ("[prterun-n1-123@1,3]<stdout>: x", {"rank": 3}, "x"),
+    ("[1,mpirank:3,algo-2]<stderr>:Traceback", {"rank": 3, "node": "algo-2"}, "Traceback"),
+    ("[1,mpirank:3] <stderr>:x", {}, "[1,mpirank:3] <stderr>:x"),
     ("(worker, rank=3, pid=77) x", {"rank": 3, "pid": 77}, "x"),
     ("(RayTrainWorker pid=123, ip=10.0.0.5) Traceback", {"pid": 123, "node": "10.0.0.5"}, "Traceback"),
     ("node017: [rank1]: x", {"node": "node017", "rank": 1}, "x"),

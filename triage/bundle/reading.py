@@ -7,21 +7,48 @@ import io
 from collections.abc import Iterator
 
 from triage.bundle.blobs import BUFFER
-from triage.bundle.normalise import LONGEST, feeds, normalise
+from triage.bundle.normalise import LONGEST, Plain, feeds, normalise
+from triage.bundle.wrapping import NONE, Wrapping, wrapping
 from triage.model.bundle import Chunk, File
 
 CHUNK = 4 << 20  # bytes: large enough that scanning dominates, small enough to stay in a core's cache
+
+_BINARY = 1024  # bytes at the head of a file in which text has no NUL
 
 
 def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
     """Chunks of at most 5 MiB; only a line without an end within them is cut. Raises OSError."""
     first_line, block = 1, _block(stream)
+    wrapped = wrapping(block)
     while block:
         following = _block(stream)
-        plain = normalise(block, first_line)
+        plain = plainly(block, first_line, wrapped)
         yield Chunk(file=file, first_line=first_line, last=not following, **plain._asdict())
         first_line += feeds(block)
         block = following
+
+
+def plainly(block: bytes, first_line: int, wrapped: Wrapping) -> Plain:
+    """A block as it was printed, before anything wrapped it."""
+    if wrapped is NONE:
+        return normalise(block, first_line)
+    data, places = wrapped.undone(block)
+    if places is None:
+        return normalise(data, first_line)
+    plain = normalise(data, 0)
+    last = len(places) - 1
+    numbers = range(len(places)) if plain.lines is None else plain.lines
+    lines = [first_line + places[min(at, last)] for at in numbers]
+    return plain._replace(lines=lines[:-1] if plain.lines is None and data.endswith(b"\n") else lines)
+
+
+def printed(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+    """Both ends of a file without what the log was wrapped in on its way here; as they are for any other file."""
+    wrapped = wrapping(head) if b"\0" not in head[:_BINARY] else NONE
+    if wrapped is NONE:
+        return head, tail
+    one = plainly(head, 1, wrapped).data
+    return one, one if tail == head else plainly(tail, 1, wrapped).data
 
 
 def _block(stream: io.BufferedReader) -> bytes:

@@ -55,6 +55,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("[", re.compile(r"\[rank ?(?P<rank>\d{1,6})\](?::\s?|\s)")),
     ("[a#", re.compile(r"(?:[0-9a-f]{8} )?\[rank=(?P<rank>\d{1,6})\] \|\| ?")),
     ("[", re.compile(r"\[(?:[^\]\s,]{0,80}[,@ ])?(?:\d{1,9},)?(?P<rank>\d{1,6})\]<std(?:out|err|diag)>:?\s?")),
+    (
+        "[",
+        re.compile(r"\[\d{1,3},mpirank:(?P<rank>\d{1,6}),(?P<node>algo-\d{1,4})\]<std(?:out|err|diag)>:?\s?"),
+    ),  # SageMaker
     ("[", re.compile(r"\[pod/(?P<node>[\w.-]{1,120})/[\w.-]{1,80}\]\s?")),
     ("[", re.compile(r"\[(?:node|host)[-_ ]?(?:[\w.-]*?)(?P<task>\d{1,5})\]:\s?")),
     ("[", re.compile(r"\[[A-Za-z][\w-]{0,40}?(?P<local_rank>\d{1,3})(?:\|(?P<rank>\d{1,6}))?\]:\s?")),
