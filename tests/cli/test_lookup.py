@@ -116,6 +116,15 @@ def test_words_find_what_speaks_of_all_of_them() -> None:
     assert all(entry.kind in {"cause", "signature", "playbook", "environment variable"} for entry in answer.found)
 
 
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [("my gpu is slow", "gpu/slow"), ("what does xid 79 mean", "gpu/xid-79-fallen-off-bus"), ("the", None)],
+)
+def test_words_that_only_fill_a_question_are_left_out(asked: str, name: str | None) -> None:
+    found = [entry.name for entry in lookup(asked).found]
+    assert found[:1] == ([name] if name else [])
+
+
 def test_nothing_found_exits_4_and_tells_the_nearest_names() -> None:
     result = run("torch/watchdog-timeot")
     assert result.return_value == 4

@@ -65,6 +65,11 @@ def test_a_command_is_never_broken() -> None:
         f"Confirm   {command}",
         " " * 10 + "-> the slow one",
     ]
+    assert wrapped("Not seen  ", "clocks of the slow GPU", 70, last=f"-> {command}") == [
+        "Not seen  clocks of the slow GPU",
+        f"{' ' * 10}-> {command}",
+    ]
+    assert all(columns(line) <= 40 for line in wrapped("Not seen  ", "clocks", 40, last=f"-> {command}"))
     assert wrapped("Confirm   ", "-> the slow one", 90, command) == [f"Confirm   {command} -> the slow one"]
 
 

@@ -23,6 +23,7 @@ from triage.model.signature import Signature
 _SHOWN = 30  # ids told at most
 _CLOSE = 0.45  # likeness of names that is worth telling
 _PRINTED = "\0"  # stands between what is told of a signature and what is printed
+_FILLING = re.compile("a|an|and|are|does|do|how|i|in|is|it|mean|means|my|of|on|the|to|was|what|why")
 _PUNCTUATION = re.compile(r"[:()\[\]=]")
 
 
@@ -32,8 +33,12 @@ def like_a_line(query: str) -> bool:
 
 
 def search(query: str) -> list[str]:
-    """Ids of all that holds every word: in the name or title first, then in what it means, then in what is printed."""
-    wanted = [word.lower() for word in re.findall(r"[\w./-]+", query)]
+    """Ids of all that holds every word but those that only fill a question.
+
+    In the name or title first, then in what it means, then in what is printed.
+    """
+    asked = [word.lower() for word in re.findall(r"[\w./-]+", query)]
+    wanted = [word for word in asked if not _FILLING.fullmatch(word)]
     if not wanted:
         return []
     ranked = []

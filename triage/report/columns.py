@@ -22,15 +22,18 @@ def padded(text: str, width: int) -> str:
     return text + " " * max(0, width - columns(text))
 
 
-def wrapped(label: str, text: str, width: int, command: str = "") -> list[str]:
+def wrapped(label: str, text: str, width: int, command: str = "", last: str = "") -> list[str]:
     """Lines of at most `width` columns behind a label; what follows is indented as far as the label, at most 12.
 
     command: stands before the text, on one line, longer than the others if need be: it is there to be copied.
+    last: stands behind the text, on one line if that is wide enough.
     """
     indent = " " * min(columns(label), 12)
     lines, line = [], label + (clean(command, LONGEST) + " " if command else "")
     filled = bool(command)
-    for word in _WORDS.findall(clean(text, LONGEST)):
+    last = clean(last, LONGEST)
+    ending = [" ", last] if columns(indent + last) <= width else _WORDS.findall(" " + last)
+    for word in [*_WORDS.findall(clean(text, LONGEST)), *(ending if last else ())]:
         if filled and columns(line + word.rstrip()) > width and word not in _NOT_FIRST:
             lines.append(line.rstrip())
             line, filled = indent, False

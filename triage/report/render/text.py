@@ -58,9 +58,9 @@ class _Screen:
     def _label(self, name: str, first: bool = True) -> str:
         return padded(self.words(f"label.{name}"), LABEL) if first else " " * LABEL
 
-    def _told(self, label: str, text: str, command: str = "") -> Iterator[str]:
+    def _told(self, label: str, text: str, command: str = "", last: str = "") -> Iterator[str]:
         """A labelled paragraph; the label is styled after wrapping, so that it takes no columns."""
-        head, *rest = wrapped(label, text, self.width, command)
+        head, *rest = wrapped(label, text, self.width, command, last)
         yield self.style.label(label) + head[len(label) :] if head.startswith(label) else head
         yield from rest
 
@@ -120,7 +120,9 @@ class _Screen:
             return
         yield ""
         shown = lines if self.verbose else lines[:UNSEEN]
-        yield from self._list("unseen", shown)
+        for index, row in enumerate(shown):
+            what, arrow, how = row.partition(" -> ")
+            yield from self._told(self._label("unseen", index == 0), what, last=f"{arrow} {how}" if how else "")
         if len(lines) > len(shown):
             yield " " * LABEL + self.words("more", count=len(lines) - len(shown))
 
