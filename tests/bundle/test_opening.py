@@ -369,7 +369,7 @@ def test_links_loops_pipes_and_files_we_may_not_read(tmp_path: Path, monkeypatch
 
 def test_empty_folder_and_empty_file(tmp_path: Path) -> None:
     with open_evidence([str(tmp_path)]) as evidence:
-        assert (evidence.files, evidence.gaps) == ((), [])
+        assert (evidence.files, reasons(evidence)) == ((), [("absent", None)])
     (tmp_path / "a.log").touch()
     with open_evidence([str(tmp_path)]) as evidence:
         assert paths(evidence) == ["a.log"]

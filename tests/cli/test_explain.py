@@ -121,6 +121,7 @@ def test_what_is_no_evidence_is_never_a_guess(tmp_path: Path, name: str, data: b
 def test_an_empty_folder_is_inconclusive(tmp_path: Path) -> None:
     report = explain(tmp_path)
     assert (report.verdict, report.hypotheses, report.bundle.files) == ("inconclusive", [], 0)
+    assert [(gap.what, gap.why, gap.file) for gap in report.gaps] == [("a folder without a file", "absent", None)]
 
 
 def test_no_socket_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,10 @@ class Gathering:
 
     def _folder(self, path: Path, prefix: str) -> None:
         next(path.iterdir(), None)  # raises when it may not be listed
+        told = len(self.gaps.found)
         found = list(islice(walk(path, self.gaps, prefix), self.limits.members + 1))
+        if not found and told == len(self.gaps.found):
+            self.gaps.add("a folder without a file", "absent", prefix or None)
         self._look_ahead([disk for _, disk in found])
         for name, disk in found:
             if not self._account.admit():

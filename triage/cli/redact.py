@@ -48,7 +48,8 @@ def command(
         raise UsageError("name the output with -o; nothing is changed in place")
     _output.refuse_overwrite(output, force)
     done = redacting.redact(list(paths), Path(output).absolute(), share, words, key, force)
-    click.echo(f"{done.path}: {done.files} files, {sum(done.counts.values())} values taken out{_listed(done.counts)}")
+    files = f"{done.files} file{'' if done.files == 1 else 's'}"
+    click.echo(f"{done.path}: {files}, {sum(done.counts.values())} values taken out{_listed(done.counts)}")
     click.echo(f"names behind its tokens: {done.key.name} (keep it to yourself)")
     return 0
 
