@@ -198,7 +198,13 @@ class _Part:
         return kept, len(head) + len(tail) - len(kept) + len(numbers) - used - more_used
 
     def _line_hits(self, data: bytes, start: int, stop: int) -> Iterator[Hit]:
-        """Every line of a part of the chunk, one by one: at most one report for each line and expression."""
+        """Hits of whole lines of the chunk; one by one, and so at most one report for each, where these are a storm."""
+        part = data[start:stop]
+        ends = self.engine.ends(part)
+        if ends is not None:
+            for hit in self._lines(part, ends):
+                yield Hit(hit.start + start, hit.end + start, hit.number, hit.at + start)
+            return
         while start < stop:
             end = data.find(b"\n", start, stop)
             end = stop if end < 0 else end
