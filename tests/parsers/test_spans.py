@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triage.parsers import _spans
-from triage.parsers._spans import Merged, merged, overlap, spans_of, without
+from triage.parsers._spans import Merged, left_of, merged, overlap, shared, spans_of, without
 
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda pair: (pair[0], pair[0] + pair[1])))
 
@@ -39,7 +39,8 @@ def test_as_sets(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None
     assert cells(first.pairs()) == cells(one)
     assert cells(overlap(first, second).pairs()) == cells(one) & cells(two)
     assert cells(without(first, second).pairs()) == cells(one) - cells(two)
-    assert without(first, second).total() == len(cells(one) - cells(two))
+    assert without(first, second).total() == left_of(first, second) == len(cells(one) - cells(two))
+    assert overlap(first, second).total() == shared(first, second) == len(cells(one) & cells(two))
 
 
 @settings(deadline=None)  # the first imports numpy

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from triage.model.base import Value
-from triage.parsers._spans import Merged, Spans, exact_sum, merged, overlap, spans_of, without
+from triage.parsers._spans import Merged, Spans, exact_sum, left_of, merged, overlap, shared, spans_of, without
 
 STEPS = 4096
 TOP = 5
@@ -102,41 +102,46 @@ class Profile:
         del device
         found |= {"idle": idle.total()} | self._working()
         loader = self.inside("loader")
-        found |= {"loader": loader.total(), "data_wait": overlap(loader, idle).total()}
+        found |= {"loader": loader.total(), "data_wait": shared(loader, idle)}
         starved = without(idle, loader)
         del idle
         host = self.inside("host")
-        found["host_silent"] = without(starved, host).total() if self.steps else 0.0
+        found["host_silent"] = left_of(starved, host) if self.steps else 0.0
         sync = self.inside("sync")
         short = starved.shorter(GAP) if found["compute"] else merged([])
         del starved
-        return found | {"sync": sync.total(), "launch_wait": overlap(without(short, sync), host).total()}
+        return found | {"sync": sync.total(), "launch_wait": shared(without(short, sync), host)}
 
     def _working(self) -> dict[str, float]:
         work, talk, copy = self.inside(*work_kinds(), "other"), self.inside("communication"), self.inside("memcpy")
         return {
             "compute": work.total(), "communication": talk.total(), "memcpy": copy.total(),
-            "communication_exposed": without(talk, merged([work, copy])).total(),
+            "communication_exposed": left_of(talk, merged([work, copy])),
         }  # fmt: skip
 
 
 class Kernels:
-    """How long each kernel ran: a number, an index of its name and an occupancy for each, 24 bytes a kernel."""
+    """How long each kernel ran: 12 bytes a kernel, 20 where a profiler tells occupancies.
+
+    which: an index of its name. occupancies: as far as the last that is told; NaN where none is.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.kinds: list[str] = []
         self.tensor: list[bool] = []
-        self.which, self.lengths, self.occupancies = array("l"), array("d"), array("d")
+        self.which, self.lengths, self.occupancies = array("i"), array("d"), array("d")
 
     def add(self, name: str, length: float, occupancy: float | None) -> str:
         """One more; returns what it does."""
         at = self.names.get(name)
         if at is None:
             at = self._named(name)
+        if occupancy is not None:
+            self.occupancies.extend(array("d", [math.nan]) * (len(self.lengths) - len(self.occupancies)))
+            self.occupancies.append(occupancy)
         self.which.append(at)
         self.lengths.append(length)
-        self.occupancies.append(math.nan if occupancy is None else occupancy)
         return self.kinds[at]
 
     def _named(self, name: str) -> int:
@@ -186,7 +191,8 @@ class Kernels:
     def _occupancy(self) -> float | None:
         import numpy as np
 
-        share, lengths = np.asarray(self.occupancies), np.asarray(self.lengths)
+        share = np.asarray(self.occupancies)
+        lengths = np.asarray(self.lengths)[: len(share)]
         told = ~np.isnan(share)
         weight = exact_sum(lengths[told])
         with np.errstate(over="ignore"):  # a share of a billion is no share: it is unknown, and no warning

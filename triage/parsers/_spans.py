@@ -61,51 +61,94 @@ def spans_of(pairs: Iterable[tuple[float, float]]) -> Spans:
 
 
 def merged(parts: Iterable[Spans | Merged]) -> Merged:
-    """The union of all; spans that touch become one."""
+    """The union of all; spans that touch become one.
+
+    Starts and ends are sorted apart, in place: before the i-th start all is over when the i-th end came before it.
+    """
     import numpy as np
 
     some = list(parts)
     starts = np.concatenate([np.zeros(0), *(np.asarray(part.starts, dtype=float) for part in some)])
     ends = np.concatenate([np.zeros(0), *(np.asarray(part.ends, dtype=float) for part in some)])
-    if not (starts[1:] >= starts[:-1]).all():  # profilers mostly write what ran in order
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
-        del order
-    np.maximum.accumulate(ends, out=ends)
+    for numbers in (starts, ends):
+        if not (numbers[1:] >= numbers[:-1]).all():  # profilers mostly write what ran in order
+            numbers.sort()
     fresh = np.ones(len(starts), dtype=bool)
     fresh[1:] = starts[1:] > ends[:-1]
-    return Merged(starts[fresh], ends[np.roll(fresh, -1)])  # one ends before the next begins, the last at the end
+    if not fresh.all():
+        starts, ends = starts[fresh], ends[np.roll(fresh, -1)]  # one ends before the next begins, the last at the end
+    return Merged(starts, ends)
 
 
 def overlap(one: Merged, two: Merged) -> Merged:
     """Where both are."""
-    import numpy as np
+    return _collected(sum(int(counts.sum()) for _, _, counts in _meetings(one, two)), _overlaps(one, two))
 
-    first = np.searchsorted(two.ends, one.starts, side="right")
-    counts = np.maximum(np.searchsorted(two.starts, one.ends, side="left") - first, 0)
-    upto = np.cumsum(counts)
-    size = int(upto[-1]) if len(upto) else 0
-    starts, ends, done, at = np.empty(size), np.empty(size), 0, 0
-    while done < size:  # a piece at a time: the indexes take more room than the spans
-        stop = max(int(np.searchsorted(upto, done + PIECE, side="right")), at + 1)
-        few = counts[at:stop]
-        mine = np.repeat(np.arange(at, stop), few)
-        theirs = np.arange(len(mine)) + np.repeat(first[at:stop] - (np.cumsum(few) - few), few)
-        part = slice(done, done + len(mine))
-        starts[part] = np.maximum(one.starts[mine], two.starts[theirs])
-        ends[part] = np.minimum(one.ends[mine], two.ends[theirs])
-        done, at = done + len(mine), stop
-    return Merged(starts, ends)
+
+def shared(one: Merged, two: Merged) -> float:
+    """Length of where both are; of millions of spans nothing is kept."""
+    return _summed(_overlaps(one, two))
 
 
 def without(one: Merged, two: Merged) -> Merged:
     """The first less the second."""
+    gaps = _gaps(two)
+    left = ((starts[ends > starts], ends[ends > starts]) for starts, ends in _overlaps(one, gaps))
+    return _collected(sum(int(counts.sum()) for _, _, counts in _meetings(one, gaps)), left)
+
+
+def left_of(one: Merged, two: Merged) -> float:
+    """Length of the first less the second; of millions of spans nothing is kept."""
+    return _summed(_overlaps(one, _gaps(two)))
+
+
+def _gaps(spans: Merged) -> Merged:
+    """All that is not in them."""
     import numpy as np
 
-    gaps = Merged(np.concatenate([[-math.inf], two.ends]), np.concatenate([two.starts, [math.inf]]))
-    left = overlap(one, gaps)
-    some = left.ends > left.starts
-    return Merged(left.starts[some], left.ends[some])
+    return Merged(np.concatenate([[-math.inf], spans.ends]), np.concatenate([spans.starts, [math.inf]]))
+
+
+def _summed(pieces: Iterable[tuple[Any, Any]]) -> float:
+    return math.fsum(length for starts, ends in pieces for length in (ends - starts).tolist())
+
+
+def _meetings(one: Merged, two: Merged) -> Iterator[tuple[int, Any, Any]]:
+    """Of each piece of the first where it begins, which of the second its spans meet first, and how many they meet."""
+    import numpy as np
+
+    for at in range(0, len(one), PIECE):
+        part = slice(at, at + PIECE)
+        first = np.searchsorted(two.ends, one.starts[part], side="right")
+        yield at, first, np.maximum(np.searchsorted(two.starts, one.ends[part], side="left") - first, 0)
+
+
+def _overlaps(one: Merged, two: Merged) -> Iterator[tuple[Any, Any]]:
+    """Starts and ends of where both are, a piece at a time: the indexes take more room than the spans."""
+    import numpy as np
+
+    for at, first, counts in _meetings(one, two):
+        upto = np.cumsum(counts)
+        for low in range(0, int(upto[-1]), PIECE):  # one span may meet millions
+            wanted = np.arange(low, min(low + PIECE, int(upto[-1])))
+            mine = np.searchsorted(upto, wanted, side="right")
+            theirs = first[mine] + wanted - (upto[mine] - counts[mine])
+            yield (
+                np.maximum(one.starts[at + mine], two.starts[theirs]),
+                np.minimum(one.ends[at + mine], two.ends[theirs]),
+            )
+
+
+def _collected(size: int, pieces: Iterable[tuple[Any, Any]]) -> Merged:
+    """Pieces of together at most so many spans, in the order in which they come; room that is not used costs none."""
+    import numpy as np
+
+    starts, ends, done = np.empty(size), np.empty(size), 0
+    for some_starts, some_ends in pieces:
+        part = slice(done, done + len(some_starts))
+        starts[part], ends[part] = some_starts, some_ends
+        done = part.stop
+    return Merged(starts[:done], ends[:done])
 
 
 def exact_sum(numbers: Any) -> float:
