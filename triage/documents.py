@@ -16,6 +16,7 @@ from triage.model.event import Fact
 from triage.parsers import parser
 
 LISTING_BYTES = 64 << 20  # a table of jobs, pods or GPUs is smaller; a log that looks like one may be far larger
+HEAD = 4096  # bytes in which a document of a source that is also read by line shows itself
 SIDE_BY_SIDE = 3  # documents in memory at once
 _TURN = threading.Lock()  # of files larger than memory one is read at a time
 DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
@@ -23,7 +24,8 @@ DOCUMENT_BYTES = 512 << 20  # a structured file is read whole up to this size
 
 def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
     """Facts of all documents, in the order of the files, and the gaps of those that cannot be read."""
-    documents = [(file, source) for file in evidence.files for source in file.sources if _read_whole(file, source)]
+    whole = ((file, source) for file in evidence.files for source in file.sources if _read_whole(file, source))
+    documents = [(file, source) for file, source in whole if _begins(evidence, file, source)]
     facts: list[Fact] = []
     gaps: list[Gap] = []
     with _uncollected(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in children the last is read
@@ -61,6 +63,12 @@ def _read_whole(file: File, source: str) -> bool:
     """Documents are; of a source that is read by line, only what is no larger than a listing or a status can be."""
     module = parser(source)
     return hasattr(module, "facts") and (file.size <= LISTING_BYTES or not hasattr(module, "parse"))
+
+
+def _begins(evidence: Evidence, file: File, source: str) -> bool:
+    """Of a log whose parser also reads a document, told by its first bytes: ten thousand need not be read twice."""
+    begins = getattr(parser(source), "BEGINS", None)
+    return begins is None or begins.match(evidence.head(file, HEAD)) is not None
 
 
 def _told(evidence: Evidence, file: File, source: str) -> tuple[list[Fact], list[Gap]]:

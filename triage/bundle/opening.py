@@ -114,6 +114,15 @@ class Evidence:
                 self.note(Gap(what="documents over the limit are read up to there", why="truncated", file=file.path))
         return data
 
+    def head(self, file: File, size: int) -> bytes:
+        """The first bytes of a file as `read` gives them."""
+        item = self._items[file.path]
+        blob = item.blob if item.codecs else item.blob.part(0, 4 * size)  # four bytes a character at most
+        data = b""
+        with self._noted(item), Inflation(blob, item.codecs, item.limits) as inflation:
+            data = (recoded(inflation.stream, item.encoding) if item.encoding else inflation.stream).read(size)
+        return data
+
     @contextlib.contextmanager
     def raw(self, file: File) -> Iterator[io.BufferedReader]:
         """The bytes of a file, decompressed and otherwise as they are; ends early where it cannot be read."""

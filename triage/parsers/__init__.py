@@ -10,6 +10,7 @@ A parser module has:
     parse(window) -> Event            text sources: the message at the hit, its continuation lines joined
     MARKS: ((kind, regex), ...)       lines worth sampling (see `Mark`); named groups become its fields
     facts(document) -> Iterator[Fact] structured sources: the values, names listed in the module's docstring
+    BEGINS: Pattern                   `facts` gives nothing of a file that does not begin so
     STREAMED: bool                    it reads `document.stream`, for its files are larger than memory
 
 Files whose name starts with an underscore are shared by parsers and are no sources.

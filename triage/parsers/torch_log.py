@@ -55,6 +55,7 @@ MARKS = (
     ("env", _SETS + r"(?P<name>" + _NAMES + r"_[A-Z0-9_]{2,50})=(?P<value>[^\s;]{1,160})"),
 )
 SIGNS = (_OWN, _ERROR_JSON)
+BEGINS = _ERROR_JSON
 ENDING = 8_192  # bytes that are looked at first
 
 
