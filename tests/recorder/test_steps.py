@@ -72,6 +72,16 @@ def test_waits_are_measured_by_the_host_beside_a_gpu(tmp_path: Path) -> None:
     assert [mark[1] for mark in recorder.spans[0][1:]] == [None, None]
 
 
+def test_a_phase_that_is_begun_anew_gives_its_event_back(tmp_path: Path) -> None:
+    recorder = StepRecorder(str(tmp_path), rank=0)
+    recorder.cuda = types.SimpleNamespace(is_current_stream_capturing=lambda: False, Event=Behind)
+    recorder.begin("fwd")
+    first = recorder.open["fwd"][1]
+    recorder.begin("fwd")
+    assert (recorder.open["fwd"][1], recorder.pool) == (first, [])
+    recorder.off = True  # at exit the event's GPU would be asked
+
+
 def test_a_process_that_ends_without_closing_has_written_all_its_steps(tmp_path: Path) -> None:
     script = f"""
 from triage.recorder import StepRecorder

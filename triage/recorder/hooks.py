@@ -190,7 +190,6 @@ class Hooks:
     def got_batch(self, seconds: float) -> None:
         """A batch came: the forward pass starts here."""
         self.recorder.add("data", seconds)
-        self.recorder.open.pop("fwd", None)
         self.recorder.begin("fwd")
 
     def collected(self, stage: str, info: Any = None) -> None:

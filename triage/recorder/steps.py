@@ -138,6 +138,8 @@ class StepRecorder:
         if os.getpid() == self.pid:
             if self.since is None:
                 self.since = self._mark()  # not the phase's own: each event goes back to the pool once
+            again = self.open.get(phase)
+            self.pool.extend([again[1]] if again is not None and again[1] is not None else [])
             self.open[phase] = (time.perf_counter(), None) if phase in WAITS else self._mark()
 
     @guarded
