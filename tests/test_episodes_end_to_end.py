@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
+
 from triage import explain
+from triage.model.report import Report
+from triage.report.render import text
 
 START = datetime(2026, 3, 4, 10, 0, tzinfo=timezone.utc)
 OOM = (
@@ -75,3 +79,62 @@ def test_a_week_of_kernel_log_around_a_job_of_one_hour(tmp_path: Path) -> None:
     best = explain(tmp_path).hypotheses[0]
     assert best.cause == "gpu/fallen-off-bus"
     assert [culprit.pci for culprit in best.culprits] == ["0000:df:00"]
+
+
+STARTS = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default"
+ENDS = "{'train_runtime': 100.0, 'train_samples_per_second': 9.1, 'train_loss': 0.3}"
+
+
+def appended(tmp_path: Path, *runs: list[str]) -> Report:
+    """What a job says whose runs went to one file, as `nohup ... >> train.log` leaves it."""
+    (tmp_path / "train.log").write_text("\n".join(line for run in runs for line in run) + "\n")
+    return explain(tmp_path)
+
+
+@pytest.mark.parametrize("start", [[STARTS], []])
+def test_a_later_run_that_ended_well_is_the_answer(tmp_path: Path, start: list[str]) -> None:
+    report = appended(tmp_path, [*steps(0), *failure(OOM)], [*start, *steps(5), ENDS])
+    assert (report.verdict, report.hypotheses) == ("healthy", [])
+    assert [(each.answered, each.cause or None) for each in report.episodes] == [
+        (False, "memory/gpu-capacity"),
+        (True, None),
+    ]
+    assert "An earlier run failed (train.log up to line 43): memory/gpu-capacity" in text.render(report)
+
+
+def test_a_later_run_that_goes_on_leaves_the_failure_an_earlier_one(tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    first = appended(alone, [*steps(0), *failure(OOM)])
+    report = appended(alone, [*steps(0), *failure(OOM)], [STARTS, *steps(5)])
+    best = report.hypotheses[0]
+    assert (best.cause, best.confidence) == ("memory/gpu-capacity", first.hypotheses[0].confidence)
+    assert best.against == ["It is of an earlier run: the last begins at train.log:44 and has not failed"]
+
+
+@pytest.mark.parametrize("start", [[STARTS], []])
+def test_a_later_run_that_failed_otherwise_is_the_answer(tmp_path: Path, start: list[str]) -> None:
+    report = appended(tmp_path, [*steps(0), *failure(OOM)], [*start, *steps(5), *failure(FULL)])
+    assert [each.cause for each in report.hypotheses] == ["storage/no-space"]
+
+
+def test_an_end_before_the_failure_says_nothing_of_it(tmp_path: Path) -> None:
+    report = appended(tmp_path, [*steps(0), ENDS], [STARTS, *steps(5), *failure(FULL)])
+    assert report.hypotheses[0].cause == "storage/no-space"
+
+
+def test_an_end_and_then_a_failure_of_the_last_run_is_a_failure(tmp_path: Path) -> None:
+    report = appended(tmp_path, [*steps(0), *failure(OOM)], [STARTS, *steps(5), ENDS, *failure(FULL)])
+    assert report.hypotheses[0].cause == "storage/no-space"
+
+
+def test_steps_of_other_ranks_after_a_failure_are_no_new_run(tmp_path: Path) -> None:
+    others = [line.replace("[rank 0]", "[rank 1]") for line in steps(0.5, 30, 11)]
+    report = appended(tmp_path, steps(0), [*failure(OOM), *others])
+    assert len(report.episodes) == 1
+    assert report.hypotheses[0].cause == "memory/gpu-capacity"
+
+
+def test_epochs_that_count_from_the_start_are_no_new_run(tmp_path: Path) -> None:
+    report = appended(tmp_path, steps(0), steps(1), [*steps(2), *failure(OOM)])
+    assert len(report.episodes) == 1

@@ -39,7 +39,7 @@ def build(
     homes = _homes(facts)
     placed = [_place(signal, who, time, found, window, homes) for signal in signals]
     failed = {item.episode for item in placed if item.rule is None and item.signal.signature.severity in FAILURES}
-    rows, answered = episodes.epochs(found, failed)
+    rows, answered = episodes.epochs(found, failed, episodes.ended(found, marks, time.at))
     progress, pace = _last_progress(time, marks, facts), Pace(marks, time)
     placed = cascade.demote([_quiet(item, progress, pace, answered) for item in placed])
     return Incident(

@@ -1,7 +1,9 @@
-"""Runs of the job between restarts. The last failed one is answered, the others are listed.
+"""Runs of the job between restarts. The last failed one is answered, the others are listed; a last one that ended well
+by its own word is answered itself.
 
-An episode ends where a line says so: an elastic restart or requeue, or a new world that starts after something
-fatal was printed in the same file. Files of different attempts (`attempt_1/`) belong to different episodes.
+An episode ends where a line says so: an elastic restart or requeue, or, after something fatal was printed in the same
+file, a new world that starts, or a rank that counts its steps from further back. Files of different attempts
+(`attempt_1/`) belong to different episodes.
 """
 
 from __future__ import annotations
@@ -61,16 +63,48 @@ def _cuts(signals: Sequence[Signal], marks: Sequence[Mark]) -> dict[str, list[in
     for found in fatal.values():
         found.sort()
     lines: dict[str, list[int]] = defaultdict(list)
-    running: dict[str, dict[int | None, int]] = defaultdict(dict)
+    by_file: dict[str, list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: (mark.event.where.file, mark.event.where.line or 0)):
-        file, line, rank = mark.event.where.file, mark.event.where.line or 0, mark.event.rank
-        begun = running[file].get(rank) if mark.kind == "start" else 0
-        if mark.kind in {"restart", "start"} and begun is not None and _any_between(fatal[file], begun, line):
-            lines[file].append(line)
-            # From here on all ranks start once more: only what is fatal after this line ends the next run.
-            running[file] = dict.fromkeys(running[file], line)
-        running[file].setdefault(rank, line)
+        by_file[mark.event.where.file].append(mark)
+    for file, told in by_file.items():
+        if fatal[file]:
+            lines[file] = _Runs(fatal[file]).begun(told)
     return {file: cut for file, cut in _apart(lines, fatal).items() if cut}
+
+
+class _Runs:
+    """The marks of one file in order, with the lines of what was fatal there."""
+
+    def __init__(self, fatal: Sequence[int]) -> None:
+        self._fatal = fatal
+        self._running: dict[int | None, int] = {}  # by rank the line since which its run goes on
+        self._steps: dict[int | None, tuple[int, int]] = {}  # by rank the last step and its line
+
+    def begun(self, marks: Sequence[Mark]) -> list[int]:
+        """Lines at which a run begins."""
+        out = []
+        for mark in marks:
+            line, rank = mark.event.where.line or 0, mark.event.rank
+            if (start := self._start(mark, line, rank)) is not None:
+                out.append(start)
+                # From here on all ranks start once more: only what is fatal after this line ends the next run.
+                self._running, self._steps = dict.fromkeys(self._running, start), {}
+            self._running.setdefault(rank, line)
+            step = mark.fields.get("step")
+            if mark.kind == "step" and isinstance(step, int):
+                self._steps[rank] = (step, line)
+        return out
+
+    def _start(self, mark: Mark, line: int, rank: int | None) -> int | None:
+        """The line where the run began that a mark belongs to, when it is a new one."""
+        if mark.kind in {"restart", "start"}:
+            begun = self._running.get(rank) if mark.kind == "start" else 0
+            if begun is None and self._steps:  # who has made steps had started before its log begins
+                begun = max(at for _, at in self._steps.values())
+            return line if begun is not None and _any_between(self._fatal, begun, line) else None
+        step, (before, at) = mark.fields.get("step"), self._steps.get(rank, (0, line))
+        again = mark.kind == "step" and isinstance(step, int) and step < before
+        return line if again and _any_between(self._fatal, at, line) else None
 
 
 def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
@@ -105,9 +139,19 @@ def _starts(
     return [earliest[index] for index in range(1, count)] if len(earliest) == count - 1 else []
 
 
-def epochs(episodes: Episodes, failed: set[int]) -> tuple[tuple[Epoch, ...], int]:
-    """The list of episodes, and the index of the one to answer: the last that failed, else the last."""
-    answered = max(failed, default=episodes.count - 1)
+def ended(episodes: Episodes, marks: Sequence[Mark], clock: Clock) -> bool:
+    """Does the last run say by itself that it came to its end, in a log that tells it from those before?"""
+    ends = (mark.event for mark in marks if mark.kind == "end")
+    own = (event for event in ends if event.where.file in episodes.cuts or event.where.file in episodes.attempts)
+    return episodes.count > 1 and any(episodes.of(event, clock(event)[0]) == episodes.count - 1 for event in own)
+
+
+def epochs(episodes: Episodes, failed: set[int], well: bool = False) -> tuple[tuple[Epoch, ...], int]:
+    """The list of episodes, and the index of the one to answer: the last that failed, else the last.
+
+    well: the last run ended well by its own word; then it is answered, whatever those before it did.
+    """
+    answered = episodes.count - 1 if well else max(failed, default=episodes.count - 1)
     main = max(episodes.cuts, key=lambda path: (len(episodes.cuts[path]), path), default=None)
     cuts = episodes.cuts.get(main or "", [])
     starts: list[int | None] = [None, *cuts] if len(cuts) == episodes.count - 1 else [None] * episodes.count

@@ -90,7 +90,10 @@ class TimelineEntry(Spec, frozen=True, kw_only=True):
 
 
 class Episode(Spec, frozen=True, kw_only=True):
-    """One run of the job between restarts; `answered` is the one that the hypotheses are about."""
+    """One run of the job between restarts; `answered` is the one that the hypotheses are about.
+
+    cause: of the first root cause seen in a run that failed and is not answered.
+    """
 
     index: int
     file: str
@@ -99,6 +102,7 @@ class Episode(Spec, frozen=True, kw_only=True):
     why: str
     answered: bool
     signatures: list[str] = []
+    cause: str | UnsetType = UNSET
 
 
 class RankEntry(Spec, frozen=True, kw_only=True):

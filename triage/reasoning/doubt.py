@@ -38,9 +38,12 @@ def _strong(signature: Signature) -> bool:
 
 
 def _went_on(incident: Incident, candidate: Candidate) -> Iterator[str]:
-    """Steps of the same file after the last line of a candidate that should have ended the job."""
+    """A later run that has not failed, or steps after the last line of what should have ended the job."""
     file, count = steps_after(incident, candidate)
-    if count > 1 and not candidate.cause.id.startswith("performance/"):
+    later = incident.episodes[incident.answered + 1 :]
+    if later and not later[-1].failed and later[-1].file:
+        yield f"It is of an earlier run: the last begins at {later[-1].file}:{later[-1].first_line} and has not failed"
+    elif count > 1 and not candidate.cause.id.startswith("performance/"):
         yield f"Training went on: {count} steps are logged after it in {file}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec import UNSET, UnsetType
+
 from triage import __version__
 from triage.model.bundle import Gap
 from triage.model.incident import Incident, Placed
@@ -34,7 +36,8 @@ def assemble(incident: Incident, hypotheses: Sequence[Hypothesis], verdict: Verd
 def _episodes(incident: Incident) -> list[Episode]:
     rows = []
     for epoch in incident.episodes:
-        seen = [item.signal.signature.id for item in incident.signals if item.episode == epoch.index]
+        own = [item for item in incident.signals if item.episode == epoch.index]
+        seen = [item.signal.signature.id for item in own]
         rows.append(
             Episode(
                 index=epoch.index,
@@ -44,9 +47,18 @@ def _episodes(incident: Incident) -> list[Episode]:
                 why=epoch.why,
                 answered=epoch.index == incident.answered,
                 signatures=sorted(set(seen))[:20],
+                cause=_failed_by(own) if epoch.index != incident.answered else UNSET,
             )
         )
     return rows
+
+
+def _failed_by(signals: Sequence[Placed]) -> str | UnsetType:
+    """The cause that the first strong root cause names: another run's signals are not weighed any further."""
+    known = (item.signal for item in sorted(signals, key=_moment))
+    roots = (each.signature for each in known if each.signature.role == "root-cause" and each.signature.cause)
+    fatal = (each for each in roots if each.severity in {"error", "fatal"} and each.specificity == "strong")
+    return next((each.cause for each in fatal if each.cause), UNSET)
 
 
 def _gaps(incident: Incident) -> list[Gap]:

@@ -35,6 +35,8 @@ PHRASES: dict[str, str] = {
     "episode": "Episode {index}: {why}; {seen}",
     "episode.answered": "Episode {index} (answered): {why}; {seen}",
     "nothing-seen": "nothing seen",
+    "earlier": "An earlier run failed ({file} up to line {line}): {cause}",
+    "earlier.attempt": "An earlier run failed (episode {index}): {cause}",
     "md.do": "What to do",
     "md.confirm": "What would confirm it:",
     "md.missing": "Missing:",
@@ -145,6 +147,7 @@ PHRASES: dict[str, str] = {
     # sentences that reasoning makes (reasoning/doubt.py); a translation is found by their form
     "sentence.unexplained": "It does not explain {signature} ({cause}) at {place}",
     "sentence.went-on": "Training went on: {count} steps are logged after it in {file}",
+    "sentence.earlier": "It is of an earlier run: the last begins at {place} and has not failed",
     "sentence.clean": "{name} reads {value} on every GPU that was asked; counters are cleared by a reset",
     "sentence.kernel-log": "the kernel log of the nodes around that time",
     "sentence.gpu-state": "the state of the GPUs (ECC, remapped rows, throttling)",

@@ -51,9 +51,20 @@ class _Screen:
         elif self.report.verdict == "inconclusive":
             yield ""
             yield from self._told(self._label("do"), self.words("more.evidence"))
+        else:
+            yield from self._earlier()
         yield from self._unseen(best)
         if self.verbose:
             yield from self._why()
+
+    def _earlier(self) -> Iterator[str]:
+        """Runs that failed before one that is healthy."""
+        failed = [each for each in self.report.episodes if each.cause]
+        if failed:
+            yield ""
+        for each in failed:
+            key = "earlier" if each.last_line else "earlier.attempt"
+            yield self.words(key, index=each.index, file=clean(each.file), line=each.last_line, cause=each.cause)
 
     def _label(self, name: str, first: bool = True) -> str:
         return padded(self.words(f"label.{name}"), LABEL) if first else " " * LABEL
