@@ -118,10 +118,10 @@ class Evidence:
         """The first bytes of a file as `read` gives them."""
         item = self._items[file.path]
         blob = item.blob if item.codecs else item.blob.part(0, 4 * size)  # four bytes a character at most
-        data = b""
+        found: list[bytes] = []
         with self._noted(item), Inflation(blob, item.codecs, item.limits) as inflation:
-            data = (recoded(inflation.stream, item.encoding) if item.encoding else inflation.stream).read(size)
-        return data
+            found.append((recoded(inflation.stream, item.encoding) if item.encoding else inflation.stream).read(size))
+        return b"".join(found)
 
     @contextlib.contextmanager
     def raw(self, file: File) -> Iterator[io.BufferedReader]:
