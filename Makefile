@@ -1,8 +1,10 @@
 # make check: everything that CI checks. make fixtures: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")# one more than cores: some tests wait
 .PHONY: check lint types test golden docs man lock audit sbom licences wheel clean
 
-check: lint types test
+check: lint
+	@$(MAKE) -j2 types test
 
 lint:
 	$(PYTHON) -m ruff check .
@@ -13,7 +15,7 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest -n auto --dist loadfile
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 golden:
 	$(PYTHON) -m pytest tests/test_incidents.py tests/test_readme.py tests/report/test_postmortem.py --update-golden

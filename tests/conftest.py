@@ -6,9 +6,18 @@ import os
 
 import pytest
 
+# Folders whose tests wait for services, deadlines and browsers: they begin first, beside those that only compute.
+WAITING = ("transport", "faults", "history", "report", "collectors")
+
 os.environ["TRIAGE_HISTORY"] = "off"  # no test writes into the home of whoever runs it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--update-golden writes the golden reports anew."""
     parser.addoption("--update-golden", action="store_true", help="write the golden reports anew; look at the diff")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that wait come first; the rest stays as it is."""
+    places = {folder: place for place, folder in enumerate(WAITING)}
+    items.sort(key=lambda item: places.get(item.path.parent.name, len(WAITING)))
