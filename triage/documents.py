@@ -28,7 +28,7 @@ def structured(evidence: Evidence) -> tuple[list[Fact], list[Gap]]:
     documents = [(file, source) for file, source in whole if _begins(evidence, file, source)]
     facts: list[Fact] = []
     gaps: list[Gap] = []
-    with _uncollected(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in children the last is read
+    with uncollected(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:  # while pickles load in children the last is read
         for told, gap in pool.map(lambda item: _told(evidence, *item), documents):
             facts += told
             gaps += [*gap, *(unread for fact in told if (unread := _unread(fact)))]
@@ -48,7 +48,7 @@ def _unread(fact: Fact) -> Gap | None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Millions of small objects without cycles: to look for some among them takes as long as reading them."""
     collecting = gc.isenabled()
     gc.disable()

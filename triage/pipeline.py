@@ -12,7 +12,7 @@ import msgspec
 from triage import analysis, content
 from triage.analysis._series import series
 from triage.bundle.opening import Evidence, open_evidence
-from triage.documents import structured
+from triage.documents import structured, uncollected
 from triage.engines import LOCAL, Engine, processes
 from triage.graph import cascade, clocks
 from triage.graph.build import build, extend
@@ -65,14 +65,15 @@ def _opened(paths: Sequence[str]) -> Evidence:
 def understand(evidence: Evidence, engine: Engine = LOCAL) -> Incident:
     """Evidence to an incident graph, with everything that the analyses derive from it."""
     signatures = catalogue()
-    matched = engine.scan(evidence)
-    facts, gaps = structured(evidence)
-    signals = [*matched.signals, *match_facts(facts, signatures)]
-    incident = build(
-        evidence.files, signals, matched.marks, facts, [*evidence.gaps, *matched.gaps, *gaps], matched.summaries
-    )
-    derived = list(analysis.derive(incident))
-    return extend(incident, match_facts(derived, signatures), derived)
+    with uncollected():
+        matched = engine.scan(evidence)
+        facts, gaps = structured(evidence)
+        signals = [*matched.signals, *match_facts(facts, signatures)]
+        incident = build(
+            evidence.files, signals, matched.marks, facts, [*evidence.gaps, *matched.gaps, *gaps], matched.summaries
+        )
+        derived = list(analysis.derive(incident))
+        return extend(incident, match_facts(derived, signatures), derived)
 
 
 def view(paths: Sequence[str]) -> View:
