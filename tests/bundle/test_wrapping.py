@@ -112,6 +112,11 @@ def test_what_only_looks_like_it_is_left_alone(kind: str) -> None:
     assert printed(data, data) == (data, data)
 
 
+def test_steps_with_line_numbers_are_read() -> None:
+    lines = [f"step {n} loss 2.{n}" for n in range(9)]
+    assert read([f"{n:6d}\t{line}" for n, line in enumerate(lines, 1)]) == lines
+
+
 def test_ranks_of_mpi_are_ranks_and_no_line_numbers(tmp_path: Path) -> None:
     lines = [f"[{rank}] step {n} loss 2.1" for n in range(5) for rank in range(4)]
     lines += [f"[2] {line}" for line in TRACE[1:5]]

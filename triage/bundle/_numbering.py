@@ -45,7 +45,8 @@ def numbered(lines: Sequence[bytes]) -> Rewrite | None:
         if len(found) < _MOST * len(lines):
             continue
         numbers = [int(match[1]) for match in found]
-        if _counts(numbers, [match.string[match.end() :] for match in found], form is _BARE[1]):
+        rests = [match.string[match.end() :] for match in found] if form in _BARE[:2] else []
+        if _counts(numbers, rests, form is _BARE[1]):
             return partial(_without, form)
         if form is _BRACKETS and _ranks(numbers) and sum(b" NCCL " in line for line in lines) * 2 < len(lines):
             return _ranked
@@ -55,7 +56,8 @@ def numbered(lines: Sequence[bytes]) -> Rewrite | None:
 def _counts(numbers: Sequence[int], rests: Sequence[bytes], gaps: bool) -> bool:
     """Do the numbers count the lines? gaps: some may be missing, as in what grep found.
 
-    `1: loss 2.3`, `2: loss 2.1` counts something of its own: there every line begins with the same word.
+    rests: what stands behind them. `1: loss 2.3`, `2: loss 2.1` counts something of its own: there every line begins
+    with the same word.
     """
     if numbers[0] == 0 and len(numbers) < _SHORT:
         return False

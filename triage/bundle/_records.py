@@ -20,6 +20,7 @@ _TIMES = ("time", "timestamp", "@timestamp", "ts", "date", "asctime")
 _RANKS = ("rank", "RANK", "global_rank")
 _PODS = ("pod_name", "pod", "container_name", "host", "hostname", "node")
 _INNER = ("jsonPayload", "kubernetes", "labels", "fields", "extra")  # where records keep more of themselves
+_NAMING = frozenset((*_RANKS, *_PODS, *_INNER, "resource"))
 # Records of other sources, which have parsers of their own: objects of Kubernetes, error.json of torchrun, step times.
 _OTHERS = ("apiVersion", "kind", "involvedObject", "py_callstack", "extraInfo", "step_ms", "loss")
 
@@ -124,6 +125,8 @@ def _time(record: Mapping[str, Any]) -> bytes:
 
 def _who(record: Mapping[str, Any]) -> bytes:
     """Pod and rank as launchers write them before a line."""
+    if _NAMING.isdisjoint(record):
+        return b""
     places = _places(record)
     pods = (one[key] for one in places for key in _PODS if isinstance(one.get(key), str))
     pod = next((name for name in pods if _NAME.match(name)), None)
