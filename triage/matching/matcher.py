@@ -34,7 +34,7 @@ _GROUP = 16  # lines among which there is a step
 FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
-EVERY, SPARE = 12_000, 20  # lines of all signatures read in a file in full, and of each when that is spent
+EVERY, SPARE = 12_000, 20  # lines of all signatures read in a file in full; when that is spent so many of each
 ENDS = 2  # lines read of a signature beyond that at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
@@ -168,7 +168,7 @@ class _Work:
         self._before: Chunk | None = None
         self._first: Stamp | None = None
         self._read: dict[int, int] = {}
-        self._spent = 0
+        self._spent, self._ending = 0, False
         self._left: dict[int, int] = {}
         self._gaps: list[Gap] = []
 
@@ -186,6 +186,7 @@ class _Work:
     def read(self, step: _Step, after: Chunk | None) -> None:
         """Read the hits of one chunk."""
         chunk = step.chunk
+        self._ending = chunk.last
         found, often = self._scanner.scan(chunk.data, step.ends, self._room), self._often(chunk.data, step.stride)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
@@ -227,6 +228,8 @@ class _Work:
         for index, some in by_index.items():
             room = self._room(index)
             chosen = some if len(some) <= room + ENDS else some[:room] + some[-ENDS:]
+            if not room:
+                chosen = []
             if far and room == ENDS and self._mild(index):
                 chosen = some[:1]
             self._read[index] = self._read.get(index, 0) + len(chosen)
@@ -239,8 +242,10 @@ class _Work:
         """Lines of a signature that may still be read, ENDS when its share is spent; of a mark what a file may give."""
         if index >= len(self._scanner.signatures):
             return sampling.FILE
-        most = SPARE if self._spent > EVERY else MILD if self._mild(index) else FULL
-        return max(most - self._read.get(index, 0), 0) + ENDS
+        most, read = MILD if self._mild(index) else FULL, self._read.get(index, 0)
+        if self._spent > EVERY:
+            return ENDS if read < SPARE or self._ending else 0
+        return max(most - read, 0) + ENDS
 
     def _mild(self, index: int) -> bool:
         signature = self._scanner.signatures[index]
