@@ -248,3 +248,10 @@ def test_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cores() == 3
     monkeypatch.setenv("TRIAGE_CORES", "many")
     assert cores() >= 1
+
+
+@pytest.mark.parametrize("size", ["9" * 400 + " GiB", "9" * 308 + " TiB"])
+def test_a_size_beyond_floats_is_no_match(size: str) -> None:
+    tried = signature("memory/tried", r"Tried to allocate (?P<size>\S+ \w+)", fields={"size": {"type": "bytes"}})
+    assert matched({"a.log": f"Tried to allocate {size}\n"}, [tried]).signals == ()
+    assert len(matched({"a.log": "Tried to allocate 2 GiB\n"}, [tried]).signals) == 1

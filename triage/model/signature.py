@@ -172,7 +172,10 @@ def pci_address(text: str) -> str:
 
 
 def size_in_bytes(text: str) -> int:
-    """`79.20 GiB`, `512 MB`, `81920kB`, `1024` -> bytes; decimal prefixes of logs are read as binary ones."""
+    """`79.20 GiB`, `512 MB`, `81920kB`, `1024` -> bytes; decimal prefixes of logs are read as binary ones.
+
+    Raises ValueError for what is no number, or one beyond floats.
+    """
     number, unit = "", ""
     for char in text.strip().replace(",", ""):
         if char.isdigit() or char == ".":
@@ -180,7 +183,10 @@ def size_in_bytes(text: str) -> int:
         elif not char.isspace():
             unit += char
     power = "kmgtpe".find(unit[:1].lower()) + 1 if unit[:1].lower() in set("kmgtpe") else 0
-    return int(float(number or "0") * 1024**power)
+    amount = float(number or "0") * 1024**power
+    if amount == float("inf"):
+        raise ValueError(f"{text[:40]!r} is beyond all sizes")
+    return int(amount)
 
 
 def seconds(text: str) -> float:
