@@ -14,32 +14,21 @@ import argparse
 import gzip
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.scan_log import write
+from benchmarks.watching import EXPLAIN, Watched, watched
 from triage.matching.loading import catalogue
 
-EXPLAIN = [sys.executable, "-c", "from triage.cli import main; main()", "explain", "--format", "json"]
+CAT = ["sh", "-c", 'exec cat "$0" > /dev/null']
 COUNT = [sys.executable, "-m", "benchmarks.scan_lines"]
 STORM = 400_000_000  # bytes: what is read of a file whatever its size takes seconds
 _NAME = re.compile(r"\(\?P?<\w+>")
-
-
-class Took(NamedTuple):
-    """Wall-clock and processor seconds, peak of anonymous memory in bytes, and what was printed if it is short."""
-
-    seconds: float
-    cpu: float
-    memory: int
-    said: str
 
 
 def main() -> None:
@@ -59,49 +48,50 @@ def main() -> None:
         if asked.packed:
             tell(log, packed(log, Path(folder)))
         for path in storms(Path(folder)) if asked.storms else ():
-            tell(path, [(path.stem, timed([*EXPLAIN, str(path)], _environment(Path(folder))))])
+            tell(path, [(path.stem, watched([*EXPLAIN, str(path)], _environment(Path(folder))))])
 
 
-def tell(log: Path, rows: Iterator[tuple[str, Took]] | list[tuple[str, Took]]) -> None:
+def tell(log: Path, rows: Iterator[tuple[str, Watched]] | list[tuple[str, Watched]]) -> None:
     """A line each; the rate is of the log's bytes on disk, unpacked."""
     size = log.stat().st_size
     subprocess.run(["cat", log], stdout=subprocess.DEVNULL, check=True)  # into the page cache
     for name, took in rows:
-        rate = f"{took.seconds:7.2f} s {size / 1e6 / took.seconds:7.0f} MB/s  cpu {took.cpu:7.2f} s"
-        print(f"{name:<26} {rate} {took.memory / 1e6:6.0f} MB  {took.said}", flush=True)
+        count = took.output.strip()
+        said = f"{count.decode()} lines" if count.isdigit() else ""
+        print(f"{name:<26} {size / 1e6 / took.wall:7.0f} MB/s {took}  {said}", flush=True)
 
 
-def measures(log: Path, folder: Path, rg: str | None) -> Iterator[tuple[str, Took]]:
+def measures(log: Path, folder: Path, rg: str | None) -> Iterator[tuple[str, Watched]]:
     """Each program, triage a second time with its cache filled."""
     environment = _environment(folder)
     one = environment | {"TRIAGE_CORES": "1"}
-    yield "cat", timed(["cat", str(log)], environment)
-    yield "triage, first time", timed([*EXPLAIN, str(log)], environment)
-    yield "triage", timed([*EXPLAIN, str(log)], environment)
-    yield "triage, one core", timed([*EXPLAIN, str(log)], one)
-    yield "engine", timed([*COUNT, str(log), str(os.cpu_count())], environment)
-    yield "engine, one core", timed([*COUNT, str(log), "1"], one)
+    yield "cat", watched([*CAT, str(log)], environment)
+    yield "triage, first time", watched([*EXPLAIN, str(log)], environment)
+    yield "triage", watched([*EXPLAIN, str(log)], environment)
+    yield "triage, one core", watched([*EXPLAIN, str(log)], one)
+    yield "engine", watched([*COUNT, str(log), str(os.cpu_count())], environment)
+    yield "engine, one core", watched([*COUNT, str(log), "1"], one)
     if rg:
         patterns = folder / "patterns"
         regexes = [pattern.regex for each in catalogue().values() for pattern in each.match]
         accepted = [regex for each in regexes if _accepts(rg, regex := _NAME.sub("(?:", each))]
         print(f"ripgrep takes {len(accepted)} of {len(regexes)} regexes", flush=True)
         patterns.write_text("\n".join(accepted) + "\n")
-        yield "ripgrep", timed([rg, "--no-unicode", "-c", "-f", str(patterns), str(log)], environment)
+        yield "ripgrep", watched([rg, "--no-unicode", "-c", "-f", str(patterns), str(log)], environment)
 
 
-def packed(log: Path, folder: Path) -> Iterator[tuple[str, Took]]:
+def packed(log: Path, folder: Path) -> Iterator[tuple[str, Watched]]:
     """The same log compressed."""
     import zstandard
 
     small = folder / "job.out.zst"
     with log.open("rb") as source, small.open("wb") as target:
         zstandard.ZstdCompressor(level=3).copy_stream(source, target)
-    yield "triage, .zst", timed([*EXPLAIN, str(small)], _environment(folder))
+    yield "triage, .zst", watched([*EXPLAIN, str(small)], _environment(folder))
     small = folder / "job.out.gz"
     with log.open("rb") as source, gzip.open(small, "wb", compresslevel=1) as target:
         shutil.copyfileobj(source, target, 1 << 20)
-    yield "triage, .gz", timed([*EXPLAIN, str(small)], _environment(folder))
+    yield "triage, .gz", watched([*EXPLAIN, str(small)], _environment(folder))
 
 
 def storms(folder: Path) -> Iterator[Path]:
@@ -128,31 +118,6 @@ def _accepts(rg: str, regex: str) -> bool:
     if done.returncode not in (0, 1):
         print("ripgrep refuses", regex)
     return done.returncode in (0, 1)
-
-
-def timed(command: list[str], environment: dict[str, str]) -> Took:
-    """A whole process. Memory is read on Linux, elsewhere 0."""
-    before, begin, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
-    quiet = command[0] == "cat" or command[: len(EXPLAIN)] == EXPLAIN
-    with tempfile.TemporaryFile() as out:
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL if quiet else out, env=environment) as process:
-            while process.poll() is None:
-                peak = max(peak, _anonymous(process.pid))
-                time.sleep(0.005)
-        seconds = time.perf_counter() - begin
-        out.seek(0)
-        said = out.read(200).decode().strip()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Took(seconds, cpu, peak, f"{said} lines" if said.isdigit() else "")
-
-
-def _anonymous(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
 def _arguments() -> argparse.Namespace:
