@@ -217,9 +217,10 @@ class _Work:
         return [hit for hit in hits if hit.number < first], [hit for hit in hits if hit.number >= first]
 
     def _within_budget(self, hits: list[Hit], far: bool) -> list[Hit]:
-        """All hits of a signature until FULL lines of the file were read, then the ends of each chunk alone.
+        """All hits of a signature until its share of the file was read, then the ends of each chunk alone.
 
-        Of a mild one in a chunk far from the ends of the file the first is enough.
+        Of a mild one in a chunk far from the ends of the file the first is enough; where the file's own share is spent,
+        too, nothing more of it but at the end of the file.
         """
         by_index: dict[int, list[Hit]] = {}
         for hit in hits:
@@ -227,11 +228,10 @@ class _Work:
         kept: list[Hit] = []
         for index, some in by_index.items():
             room = self._room(index)
-            chosen = some if len(some) <= room + ENDS else some[:room] + some[-ENDS:]
-            if not room:
-                chosen = []
-            if far and room == ENDS and self._mild(index):
-                chosen = some[:1]
+            if room == 0 or (far and room == ENDS and self._mild(index)):
+                chosen = some[: min(room, 1)]
+            else:
+                chosen = some if len(some) <= room + ENDS else some[:room] + some[-ENDS:]
             self._read[index] = self._read.get(index, 0) + len(chosen)
             self._spent += len(chosen)
             self._left[index] = self._left.get(index, 0) + len(some) - len(chosen)
