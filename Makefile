@@ -1,4 +1,4 @@
-# make check: everything that CI checks. make fixtures: golden reports anew (look at the diff before you commit it).
+# make check: everything that CI checks. make golden: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")# one more than cores: some tests wait
 .PHONY: check lint types test golden docs man lock audit sbom licences wheel clean
