@@ -33,6 +33,7 @@ _METRICS = {
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy", "achieved occupancy": "occupancy",
 }  # fmt: skip
 _SECONDS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "s": 1.0}  # by the first letter of the unit
+_MOST = 1e15  # of a metric in the tool's units; more is a broken number, and products of such are beyond floats
 _HEAD = b'"Kernel Name"'
 Kernel = dict[str, float]
 
@@ -84,7 +85,7 @@ def _take(row: dict[str, str | None], kernels: dict[str, Kernel], names: dict[st
 
 def _keep(kernel: Kernel, name: str, value: str | None, unit: str) -> None:
     metric, found = _METRICS.get(name.strip().lower()), number((value or "").replace(",", ""))
-    if metric is None or found is None or found < 0 or (metric == "memory" and "byte" in unit.lower()):
+    if metric is None or found is None or not 0 <= found <= _MOST or (metric == "memory" and "byte" in unit.lower()):
         return
     kernel[metric] = found * _SECONDS.get(unit[:1].lower(), 1e-9) if metric == "time" else found / 100
 
