@@ -1,10 +1,11 @@
 # make check: everything that CI checks. make golden: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")# one more than cores: some tests wait
+export PYTHONDONTWRITEBYTECODE :=# tests start hundreds of processes: none is to compile what another has compiled
 .PHONY: check lint types test golden docs man lock audit sbom licences wheel clean
 
-check: lint
-	@$(MAKE) -j2 types test
+check:
+	@$(MAKE) -j3 lint types test
 
 lint:
 	$(PYTHON) -m ruff check .

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,31 +43,46 @@ def package(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+@cache
+def parsed(path: Path) -> list[ast.AST]:
+    """Every node of a module."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imports(path: Path) -> set[str]:
+    """Dotted names of what a module imports."""
+    return imported(parsed(path))
+
+
+def imported(nodes: list[ast.AST]) -> set[str]:
     """Dotted names of what is imported; names taken from `triage` itself are modules."""
-    for node in ast.walk(tree):
+    found: set[str] = set()
+    for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
-            yield from ([f"triage.{a.name}" for a in node.names] if node.module == "triage" else [node.module or ""])
+            found.update([f"triage.{a.name}" for a in node.names] if node.module == "triage" else [node.module or ""])
+    return found
 
 
-def calls(tree: ast.AST) -> set[str]:
+@cache
+def calls(path: Path) -> set[str]:
     """Names that are called, and attributes that are used, as `a.b`."""
-    used = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return used | {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    used = {ast.unparse(node.func) for node in parsed(path) if isinstance(node, ast.Call)}
+    return used | {ast.unparse(node) for node in parsed(path) if isinstance(node, ast.Attribute)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_layers(path: Path) -> None:
-    tree, own, name = ast.parse(path.read_text()), package(path), name_of(path)
+    own, name = package(path), name_of(path)
     assert own in MAY_IMPORT, f"say in MAY_IMPORT where {own} stands"
-    inner = {module.split(".")[1] for module in imports(tree) if module.startswith("triage.")}
+    inner = {module.split(".")[1] for module in imports(path) if module.startswith("triage.")}
     inner = {module for module in inner if not module.startswith("__")}
     assert inner <= MAY_IMPORT[own] | {own}
-    assert not any(module.split(".")[0] == "collectors" for module in imports(tree)), "collectors are shipped, not used"
-    used = calls(tree)
+    assert not any(module.split(".")[0] == "collectors" for module in imports(path)), "collectors are shipped, not used"
+    used = calls(path)
     if own not in {"cli", "__main__"} and name != CHILD:
         assert not used & {"print", "sys.stdout", "sys.stderr"}, "only cli prints"
     if own in ENGINES - {"bundle"} and name != CACHE:
@@ -75,7 +90,7 @@ def test_layers(path: Path) -> None:
     if own == "recorder" and name != "recorder/launch.py":
         assert inner <= {"recorder"}, "it runs in the user's process, without triage"
     if not name.startswith(PROCESSES):
-        assert not {module.split(".")[0] for module in imports(tree)} & {"subprocess", "multiprocessing", "pty"}
+        assert not {module.split(".")[0] for module in imports(path)} & {"subprocess", "multiprocessing", "pty"}
         assert not {one for one in used if one.startswith(("os.system", "os.popen", "os.fork", "os.exec", "os.spawn"))}
 
 
@@ -83,11 +98,12 @@ def test_layers(path: Path) -> None:
 def test_only_heavy_and_optional_packages_are_imported_late(path: Path) -> None:
     if name_of(path) == CHILD:
         return
-    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-    assert {module.split(".")[0] for function in functions for module in imports(function)} <= LATE
+    functions = [node for node in parsed(path) if isinstance(node, ast.FunctionDef)]
+    inside = [node for function in functions for node in ast.walk(function)]
+    assert {module.split(".")[0] for module in imported(inside)} <= LATE
 
 
 def test_evidence_is_never_evaluated() -> None:
     for path in FILES:
-        used = calls(ast.parse(path.read_text()))
+        used = calls(path)
         assert not used & {"eval", "exec", "pickle.load", "pickle.loads", "marshal.loads", "yaml.load"}, name_of(path)

@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +50,12 @@ def files(folder: str) -> list[Path]:
 
 
 def digest() -> str:
-    """SHA-256 over all signatures, playbooks and data files: names and bytes."""
+    """SHA-256 over all signatures, playbooks and data files: names and bytes, as they were when first asked for."""
+    return _digest_with(os.environ.get("TRIAGE_CONTENT"))
+
+
+@cache
+def _digest_with(_extra: str | None) -> str:
     return _digest([*files("signatures"), *files("playbooks"), *sorted((_PACKAGE / "data").glob("*.yaml"))])
 
 

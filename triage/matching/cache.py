@@ -12,9 +12,11 @@ import hashlib
 import os
 import platform
 import stat
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _DIGEST = 32  # bytes of SHA-256
 _KEPT = 16  # files; older ones go when a new one is written
@@ -81,6 +83,13 @@ def _path(key: str) -> Path | None:
     except RuntimeError:  # no home folder is known
         return None
     return root / "triage" / f"{key}.hsdb"
+
+
+def source(name: str) -> bytes:
+    """The text of a module that what is stored depends on, too; nothing when it has none."""
+    loader: Any = getattr(sys.modules[name].__spec__, "loader", None)
+    path = sys.modules[name].__file__
+    return bytes(loader.get_data(path)) if path and hasattr(loader, "get_data") else b""
 
 
 @cache

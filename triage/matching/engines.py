@@ -24,6 +24,7 @@ try:
 except ImportError:  # no wheel for this machine
     FAST = False
 
+REWRITING = scannable.__module__
 STORM = 16_384  # reports from one buffer; beyond, one by one is slower (0.5 µs each) than asking block by block
 _BLOCK = 65_536  # bytes that RE2 looks at before it goes line by line
 _RE2_MEMORY = 256 << 20  # bytes RE2 may use for its automaton; below about 64 MiB 500 expressions no longer fit
@@ -126,19 +127,19 @@ class _Compiled:
 
 
 def _database(expressions: Sequence[Expression], flags: int) -> Any:
-    texts = [scannable(each.regex) for each in expressions]
     options = [flags | _flags(each) for each in expressions]
-    key = _key(texts, options)
+    key = _key([each.regex.encode() for each in expressions], options)
     stored = cache.read(key)
     if stored is not None and (database := _loaded(stored)) is not None:
         return database
-    database = _compiled(expressions, texts, options)
+    database = _compiled(expressions, [scannable(each.regex) for each in expressions], options)
     cache.write(key, hs.dumpb(database))
     return database
 
 
 def _key(texts: list[bytes], options: list[int]) -> str:
-    total = hashlib.sha256(_version().encode() + b"\0" + cache.machine())
+    """Of the regexes as written and of the code that rewrites them: rewriting takes as long as loading a database."""
+    total = hashlib.sha256(_version().encode() + b"\0" + cache.machine() + b"\0" + cache.source(REWRITING))
     for text, option in zip(texts, options, strict=True):
         total.update(b"\0%d\0%d\0%s" % (option, len(text), text))
     return total.hexdigest()
