@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def said(*words: object) -> str:
     return result.stdout
 
 
+@cache
 def validator(name: str) -> Draft202012Validator:
     schema = json.loads(said("schema", name))
     Draft202012Validator.check_schema(schema)
