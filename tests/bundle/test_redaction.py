@@ -197,8 +197,9 @@ LINES = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n", " "]))
 def test_both_ways_always_agree(lines: list[str], end: str) -> None:
-    once = both(end.join(lines).encode("utf-8", "surrogatepass"))
-    assert b"\0" in once or both(once) == once
+    data = end.join(lines).encode("utf-8", "surrogatepass")
+    once = both(data)
+    assert b"\0" in data or both(once) == once  # a NUL makes it a document, whose tokens are cut to fit
 
 
 def test_without_the_fast_scanner_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
