@@ -9,6 +9,8 @@ import pytest
 # Folders whose tests wait for services, deadlines and browsers: they begin first, beside those that only compute.
 WAITING = ("transport", "faults", "history", "report", "collectors")
 
+ALL = "TRIAGE_TEST_ALL"  # set: long tests run, too, as they do in CI; most have shorter ones of their kind beside them
+
 os.environ["TRIAGE_HISTORY"] = "off"  # no test writes into the home of whoever runs it
 
 
@@ -18,6 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that wait come first; the rest stays as it is."""
+    """Those that wait come first; the rest stays as it is. Long ones are left out where nobody asked for them."""
+    for item in items if not os.environ.get(ALL) else ():
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason=f"long: set {ALL}=1"))
     places = {folder: place for place, folder in enumerate(WAITING)}
     items.sort(key=lambda item: places.get(item.path.parent.name, len(WAITING)))

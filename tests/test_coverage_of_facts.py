@@ -110,6 +110,7 @@ def _understood(name: str, folder: Path) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_nearly_every_entry_gives_a_signal_that_covers_it(tmp_path: Path) -> None:
     missing = [name for name in entries() if name not in covered()[name]]
     missing = [name for name in missing if name in NONE or not _understood(name, tmp_path)]

@@ -40,6 +40,7 @@ def test_show_suggests_the_nearest() -> None:
         run("show", "gpu/xid-79-fallen-of-bus")
 
 
+@pytest.mark.long
 def test_new_writes_what_lint_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "signatures" / "gpu" / "fan-stopped.yaml"
     assert str(path) in run("new", "gpu/fan-stopped", "--into", str(tmp_path))

@@ -94,6 +94,7 @@ def test_a_full_disk_leaves_no_report(log: Path, tmp_path: Path, cache_home: str
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_full_disk_for_cache_and_history_costs_no_answer(log: Path, tmp_path: Path) -> None:
     known = {"TRIAGE_HISTORY": str(tmp_path / "history.sqlite")}
     done = run("explain", str(log), cache=str(tmp_path / "cache"), limits=small_files, **known)

@@ -132,6 +132,7 @@ def processes(folder: Path, count: int = 1, **environment: str) -> set[bytes]:
     return {answer for answer, _ in told}
 
 
+@pytest.mark.long
 def test_processes_give_one_answer_whatever_the_cache_is(tmp_path: Path) -> None:
     """Four at once into an empty folder; then with every file torn, deleted, in a folder that cannot be made, off."""
     answers = processes(tmp_path / "new", 4)

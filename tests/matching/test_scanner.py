@@ -93,6 +93,7 @@ def test_look_around_goes_in_as_a_prefilter(engine: type) -> None:
 
 
 @pytest.mark.skipif(not sound(), reason="this build of hyperscan skips matches")
+@pytest.mark.long
 def test_both_engines_agree_on_the_catalogue() -> None:
     """All examples of both polarities among noise."""
     signatures = [each for each in catalogue().values() if each.match]

@@ -68,6 +68,7 @@ def test_a_running_job(tmp_path: Path, lab: service.Lab) -> None:
     wait_for(lab, number, "CANCELLED")
 
 
+@pytest.mark.long
 def test_examples_after_a_failure(tmp_path: Path, lab: service.Lab) -> None:
     """The epilog collects by itself; the job that depends on the failed one explains it in its output."""
     program = tmp_path / "triage"
@@ -98,6 +99,7 @@ def test_examples_after_a_failure(tmp_path: Path, lab: service.Lab) -> None:
     assert Bundle(bundle).manifest["job"] == number
 
 
+@pytest.mark.long
 def test_an_ended_job_with_a_sick_cluster(tmp_path: Path, lab: service.Lab) -> None:
     """One node hangs in a collector, one refuses, one is down; the fault is on the one that hangs."""
     number = submit(lab, tmp_path, 0)

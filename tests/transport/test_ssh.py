@@ -20,7 +20,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield command
 
 
-@pytest.mark.parametrize("way", ["tree", "plain"])
+@pytest.mark.parametrize("way", ["tree", pytest.param("plain", marks=pytest.mark.long)])
 def test_healthy_hanging_refusing_and_dark(tmp_path: Path, ssh: str, way: str) -> None:
     """One deadline for all: complete for the healthy, honest for the others, and the fault has its node."""
     if way == "tree":

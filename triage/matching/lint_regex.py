@@ -100,8 +100,11 @@ def _style(expression: str) -> Iterator[str]:
 def slowness(expression: str, lines: tuple[str, ...]) -> str | None:
     """How long a near miss takes, when that is too long and grows faster than its length; else None."""
     for near in _near_misses(expression, lines):
-        if _seconds(expression, near, _SHORT) < _QUICK:
+        short = _seconds(expression, near, _SHORT)
+        if short < _QUICK:
             continue
+        if short >= 10 * SLOW:
+            return f"super-linear: no end within {short * 1000:.0f} ms for {_SHORT} characters like {near.text(32)!r}"
         half, whole = _seconds(expression, near, LINE // 2), _seconds(expression, near, LINE)
         if whole >= 10 * SLOW or (whole > SLOW and whole > _GROWTH * half):
             return f"super-linear: {whole * 1000:.0f} ms for {LINE} characters like {near.text(len(near.rest) + 32)!r}"
