@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -11,6 +12,7 @@ WAITING = ("transport", "faults", "history", "report", "collectors")
 
 ALL = "TRIAGE_TEST_ALL"  # set: long tests run, too, as they do in CI; most have shorter ones of their kind beside them
 
+gc.set_threshold(100_000, 10, 10)  # the catalogue is a large heap to go through again and again: a tenth of the time
 os.environ["TRIAGE_HISTORY"] = "off"  # no test writes into the home of whoever runs it
 
 
