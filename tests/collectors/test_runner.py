@@ -103,6 +103,7 @@ def test_only_regular_files_are_read_and_names_are_safe(faults: Sent) -> None:
     assert not any(":" in name for name in faults.files)
 
 
+@pytest.mark.long
 def test_the_deadline_of_the_node_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {f"slow{number}": module(f"slow{number}", "time.sleep(60)", 50) for number in range(9)}
     started = time.monotonic()
@@ -155,6 +156,7 @@ def test_folders_are_removed_and_signals_obeyed(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.glob("triage-*"))
 
 
+@pytest.mark.long
 def test_a_node_without_room_for_clean_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redaction makes this file longer than any file may be here: its row says so, and the others come."""
     names = {"large": module("large", "run.text('a.txt', 'x\\n'); run.text('b.txt', '/home/ab \\n' * 180000)")}

@@ -84,6 +84,7 @@ def test_ranks_of_a_part_are_named_as_those_of_the_job() -> None:
     assert told(texts) == [(5, "compute")]
 
 
+@pytest.mark.long
 def test_end_to_end(tmp_path: Path) -> None:
     for rank, text in dumps().items():
         (tmp_path / f"nccl-inspector-{rank}.log").write_text(text)

@@ -95,6 +95,7 @@ def test_only_the_matrix_with_peer_access_counts() -> None:
     assert [f.value for f in facts("pair_bandwidth", text.encode())] == [17.22, 17.3]
 
 
+@pytest.mark.long
 def test_nodes_measured_in_a_file_each(tmp_path: Path) -> None:
     nodes = [f"node{number:03d}" for number in range(17, 22)]
     for one in nodes:
