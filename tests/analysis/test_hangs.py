@@ -38,6 +38,7 @@ def dumps_of(job: Job, faults: list[Fault], **more: Any) -> dict[int, dict[str, 
 
 
 @pytest.mark.parametrize(("active_only", "least"), [(False, 0.95), (True, 0.9)])
+@pytest.mark.long
 def test_planted_faults_are_found_exactly(active_only: bool, least: float) -> None:
     """Without the finished records some dead GPUs cannot be told from a deadlock: then nothing is said."""
     exact = wrong = wanted = 0

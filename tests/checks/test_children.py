@@ -43,6 +43,7 @@ def test_why_a_child_failed(run) -> None:
     assert run("import os; os.kill(os.getpid(), 6)").why == "ended by signal 6"
 
 
+@pytest.mark.long
 def test_a_child_that_hangs_is_killed_with_its_own_children(run, tmp_path: Path) -> None:
     alive = tmp_path / "alive"
     inner = f"import time\\nwhile True: open({str(alive)!r}, 'w').write(str(time.time())); time.sleep(0.05)"

@@ -97,6 +97,7 @@ def test_a_healthy_job_cost_nothing() -> None:
     assert 'class="verdict healthy"' in page and "At fault" not in page
 
 
+@pytest.mark.long
 def test_a_thousand_ranks_are_one_small_page(tmp_path: Path) -> None:
     for rank in range(1024):
         slow = 400.0 if rank == 700 else 100.0

@@ -81,6 +81,7 @@ def test_nobody_listens(words: tuple[str, ...]) -> None:
     assert not any(secret in done.output for secret in SECRETS)
 
 
+@pytest.mark.long
 def test_a_server_that_accepts_and_says_nothing_costs_its_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triage.history.postgres.WAIT_S", 2)  # the least that the driver takes
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -122,6 +122,7 @@ def test_only_what_lies_below_the_paths_is_told(folder: Path) -> None:
         (r"\S+ \S* ?\S* ?\S*\S*\S*: lost", "kernel: x: lost"),
     ],
 )
+@pytest.mark.long
 def test_regexes_that_take_too_long(expression: str, line: str) -> None:
     assert "super-linear" in (lint_regex.slowness(expression, (line,)) or "")
 

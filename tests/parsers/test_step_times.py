@@ -55,6 +55,7 @@ def test_ranks_in_one_file() -> None:
     assert [fact.value for fact in found if fact.name == "steps.stage"] == [0, 0, 1, 1]
 
 
+@pytest.mark.long
 def test_long_runs_are_binned_alike_on_all_ranks() -> None:
     lines = [json.dumps({"step": at, "step_ms": 5.0}) for at in range(100_000)]
     one, two = read("\n".join(lines)), read("\n".join(lines[17:]))

@@ -96,6 +96,7 @@ def test_a_page_for_a_thousand_ranks_is_small() -> None:
     assert len(made(report(ranks=1024, timeline=rows), 1024, 512).encode()) < 2_000_000
 
 
+@pytest.mark.long
 def test_full_maps_of_memory_beside_a_thousand_ranks_are_small() -> None:
     runs = ",".join(f"{'ai'[at % 2]}{1 << 20}@{at % 24}" for at in range(133))
     holders = [f"{1 << 30} 9 /a/long/path/to/a/module/of/the/training/code/layer_{at}.py:7 forward" for at in range(24)]

@@ -33,6 +33,7 @@ def triage(disk: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, done.stderr.splitlines()
 
 
+@pytest.mark.long
 def test_collecting_keeps_what_came(tmp_path: Path, disk: Path) -> None:
     log = tmp_path / "train.log"
     log.write_bytes(b"".join(b"step %09d loss 2.5\n" % number for number in range(300000)))
