@@ -74,6 +74,20 @@ exec {kubectl} "$@"
 """
 
 
+def gone(pid: int) -> bool:
+    """Has a process ended, within a little time? One that nobody has waited for yet has."""
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
 @pytest.mark.parametrize(("verb", "kept"), [("logs", True), ("events", False)])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_kubectl_is_slow(tmp_path: Path, verb: str, kept: bool, number: signal.Signals) -> None:
@@ -92,8 +106,7 @@ def test_an_interrupt_while_kubectl_is_slow(tmp_path: Path, verb: str, kept: boo
     out, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert time.monotonic() - started < 30  # not the 61 s that kubectl sleeps
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(sign.read_text()), 0)
+    assert gone(int(sign.read_text()))
     if kept:
         assert Bundle(tmp_path / "b.tar.gz").manifest["complete"] is False
         assert b"interrupted" in out

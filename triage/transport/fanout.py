@@ -9,8 +9,9 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from triage.bundle.writing import DiskFullError
@@ -22,6 +23,7 @@ WIDTH = 64  # nodes at once; a launcher of a large cluster has a few hundred pro
 MARGIN = 2.5  # seconds before the deadline at which a node should have sent all: it began later than it was asked
 GRACE = 1.5  # seconds in which a program that is ended may remove what it made
 BLOCK = 1 << 18  # bytes read at once
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 REFUSED = ("permission denied", "access denied", "not permitted", "forbidden", "unauthorized", "invalid account")
 
 
@@ -217,29 +219,70 @@ def _last(stream: IO[bytes], keep: int) -> tuple[bytes, bool]:
 
 
 def _answered(command: Sequence[str], seconds: float, read: Callable[[IO[bytes]], tuple[bytes, bool]]) -> Answered:
+    late = threading.Event()
     with tempfile.TemporaryFile() as errors:
         try:
-            process = subprocess.Popen(  # noqa: S603
-                list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
-            )
-        except OSError as error:
-            return Answered(fault=f"{command[0]}: {error.strerror}")
-        late = threading.Event()
-        timer = threading.Timer(seconds, _end_late, (process, late))
-        timer.daemon = True
-        timer.start()
-        with _asking:
-            _questions.add(process)
-        try:
-            with cast("IO[bytes]", process.stdout) as stream:
-                data, cut = read(stream)
-            code = process.wait()
-        finally:
-            timer.cancel()
-            end(process)
-            process.wait()
-            with _asking:
-                _questions.discard(process)
+            with _question(command, errors) as process:
+                timer = threading.Timer(seconds, _end_late, (process, late))
+                timer.daemon = True
+                timer.start()
+                try:
+                    data, cut = read(cast("IO[bytes]", process.stdout))
+                    cast("IO[bytes]", process.stdout).close()
+                    code = process.wait()
+                finally:
+                    timer.cancel()
+        except _AbsentError as error:
+            return Answered(fault=str(error))
         if late.is_set():
             return Answered(data, f"{command[0]} did not answer within {seconds:.0f} s", cut)
         return Answered(data, None if code == 0 else _last_words(errors) or f"{command[0]} ended with {code}", cut)
+
+
+class _AbsentError(Exception):
+    """A program that cannot be started."""
+
+
+@contextmanager
+def _question(command: Sequence[str], errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that is ended with all that it started when the block is left, whenever an interrupt comes."""
+    process = None
+    try:
+        with _uninterrupted():  # between its start and the moment we know of it
+            try:
+                process = _quietly(command, errors)
+            except OSError as error:
+                raise _AbsentError(f"{command[0]}: {error.strerror}") from None
+            with _asking:
+                _questions.add(process)
+        yield process
+    finally:
+        if process is not None:
+            end(process)
+            cast("IO[bytes]", process.stdout).close()
+            process.wait()
+            with _asking:
+                _questions.discard(process)
+
+
+def _quietly(command: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603
+        list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+    )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What interrupts in the block is raised at its end. Only the main thread is interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []  # numbers of signals
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+    if came:
+        signal.raise_signal(came[0])
