@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, overload
 
@@ -33,16 +34,23 @@ def is_plain(data: bytes) -> bool:
 
 
 class Numbers(Sequence[int]):
-    """Number on disk of each line of a piece that has more lines than on disk; worked out for the lines asked for.
+    """Number on disk of each line of a piece that has more lines than on disk; worked out when one is asked for.
 
-    first: number of the first line. added: ascending indices of the lines that begin at a break that was added.
+    first: number of the first line. data: the piece, `\\n` for a line end on disk and `\\r` for one that was added.
     """
 
-    def __init__(self, first: int, count: int, added: list[int]) -> None:
-        self._first, self._count, self._added = first, count, added
+    def __init__(self, first: int, data: bytes) -> None:
+        self._first, self._data = first, data
+
+    @cached_property
+    def _places(self) -> tuple[int, list[int]]:
+        """Lines of the piece, and ascending indices of those that begin at a break that was added."""
+        data, self._data = self._data, b""
+        count, added = _counted(data) if len(data) > LONGEST else _listed(data)
+        return count + (not data.endswith((b"\n", b"\r"))), added
 
     def __len__(self) -> int:
-        return self._count
+        return self._places[0]
 
     @overload
     def __getitem__(self, index: int) -> int: ...
@@ -51,15 +59,17 @@ class Numbers(Sequence[int]):
     def __getitem__(self, index: int | slice) -> int | list[int]:
         """A number, or a list of them. Raises IndexError."""
         if isinstance(index, slice):
-            return self._slice(range(*index.indices(self._count)))
-        at = index + self._count if index < 0 else index
-        if not 0 <= at < self._count:
+            return self._slice(range(*index.indices(len(self))))
+        count, added = self._places
+        at = index + count if index < 0 else index
+        if not 0 <= at < count:
             raise IndexError(index)
-        return self._first + at - bisect_right(self._added, at)
+        return self._first + at - bisect_right(added, at)
 
     def _slice(self, wanted: range) -> list[int]:
-        before = bisect_right(self._added, wanted[0]) if wanted else 0
-        if wanted and wanted.step == 1 and before == bisect_right(self._added, wanted[-1]):
+        added = self._places[1]
+        before = bisect_right(added, wanted[0]) if wanted else 0
+        if wanted and wanted.step == 1 and before == bisect_right(added, wanted[-1]):
             return list(range(self._first + wanted.start - before, self._first + wanted.stop - before))
         return [self[each] for each in wanted]
 
@@ -86,7 +96,7 @@ def normalise(data: bytes, first_line: int) -> Plain:
         seams = None  # a cut line has moved what follows it
     if b"\r" not in bounded:
         return Plain(bounded, None, seams)
-    return Plain(bounded.replace(b"\r", b"\n"), _numbers(bounded, first_line), seams)
+    return Plain(bounded.replace(b"\r", b"\n"), Numbers(first_line, bounded), seams)
 
 
 def _stripped(data: bytes) -> tuple[bytes, list[int] | None]:
@@ -177,13 +187,6 @@ def _bounded(data: bytes) -> bytes:
     return b"\r".join(data[one:other] for one, other in pairwise(edges)) if cuts else data
 
 
-def _numbers(data: bytes, first_line: int) -> Numbers:
-    """Number on disk of each line; lines end at `\\n` or `\\r`, and only the first counts on disk."""
-    added = _counted(data) if len(data) > LONGEST else _listed(data)
-    open_end = not data.endswith((b"\n", b"\r"))
-    return Numbers(first_line, feeds(data) + len(added) + open_end, added)
-
-
 def feeds(data: bytes) -> int:
     """Line feeds in a piece; of a large one numpy counts them at three times the speed."""
     if len(data) <= LONGEST:
@@ -193,22 +196,22 @@ def feeds(data: bytes) -> int:
     return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == _LF))
 
 
-def _listed(data: bytes) -> list[int]:
-    """Indices of the lines behind each `\\r`."""
+def _listed(data: bytes) -> tuple[int, list[int]]:
+    """Line ends, and the indices of the lines behind each `\\r`."""
     added: list[int] = []
     index = at = 0
     while (found := data.find(b"\r", at)) >= 0:
         index += data.count(b"\n", at, found) + 1
         added.append(index)
         at = found + 1
-    return added
+    return index + data.count(b"\n", at), added
 
 
-def _counted(data: bytes) -> list[int]:
+def _counted(data: bytes) -> tuple[int, list[int]]:
     """The same, for a large piece."""
     import numpy
 
     held = numpy.frombuffer(data, numpy.uint8)
     returns, feeds = numpy.flatnonzero(held == _CR), numpy.flatnonzero(held == _LF)
     added: Any = feeds.searchsorted(returns) + numpy.arange(1, len(returns) + 1)
-    return list(added.tolist())
+    return len(feeds) + len(returns), list(added.tolist())
