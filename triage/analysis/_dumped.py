@@ -132,15 +132,19 @@ def _blamed(found: Table, end: Ends, kind: str, ranks: frozenset[int]) -> Stall 
     return Stall(
         kind=kind, culprits=tuple(sorted(ranks)), op=waiter.op if waiter else None, seq=shown.seq if shown else None,
         group=group.title if group else None, frame=waiter.frame if waiter else None,
-        waiting=len({wait.waiter for wait in end.waits}), summary=f"{len(waiters)} ranks wait for them directly",
+        waiting=len({wait.waiter for wait in end.waits}), summary=f"{_wait(len(waiters))} for them directly",
         places=places, why=why,
         evidence=tuple((_own_place(found, rank), "") for rank in [*places, *waiters][:SHOWN]),
     )  # fmt: skip
 
 
+def _wait(ranks: int) -> str:
+    return "1 rank waits" if ranks == 1 else f"{ranks} ranks wait"
+
+
 def _why(found: Table, end: Ends, rank: int, kind: str) -> str:
     waiters = [wait for wait in end.waits if wait.awaited == rank]
-    head = f"{len(waiters)} ranks wait for rank {rank}"
+    head = f"{_wait(len(waiters))} for rank {rank}"
     if waiters:
         head += f", at {waiters[0].seq} of group {waiters[0].group}"
     if kind == "gpu-dead":
