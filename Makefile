@@ -1,4 +1,4 @@
-# make check: everything that CI checks. make golden: golden reports anew (look at the diff before you commit it).
+# make check: what CI checks but for long tests (TRIAGE_TEST_ALL=1 make check runs them, too). make golden: golden reports anew (look at the diff before you commit it).
 PYTHON ?= .venv/bin/python
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")# one more than cores: some tests wait
 export PYTHONDONTWRITEBYTECODE :=# tests start hundreds of processes: none is to compile what another has compiled

@@ -24,7 +24,7 @@ try:
 except ImportError:  # no wheel for this machine
     FAST = False
 
-REWRITING = scannable.__module__
+_REWRITING = scannable.__module__  # its code is part of what a stored database is made from
 STORM = 16_384  # reports from one buffer; beyond, one by one is slower (0.5 µs each) than asking block by block
 _BLOCK = 65_536  # bytes that RE2 looks at before it goes line by line
 _RE2_MEMORY = 256 << 20  # bytes RE2 may use for its automaton; below about 64 MiB 500 expressions no longer fit
@@ -139,7 +139,7 @@ def _database(expressions: Sequence[Expression], flags: int) -> Any:
 
 def _key(texts: list[bytes], options: list[int]) -> str:
     """Of the regexes as written and of the code that rewrites them: rewriting takes as long as loading a database."""
-    total = hashlib.sha256(_version().encode() + b"\0" + cache.machine() + b"\0" + cache.source(REWRITING))
+    total = hashlib.sha256(_version().encode() + b"\0" + cache.machine() + b"\0" + cache.source(_REWRITING))
     for text, option in zip(texts, options, strict=True):
         total.update(b"\0%d\0%d\0%s" % (option, len(text), text))
     return total.hexdigest()

@@ -227,8 +227,8 @@ def _answered(command: Sequence[str], seconds: float, read: Callable[[IO[bytes]]
                 timer.daemon = True
                 timer.start()
                 try:
-                    data, cut = read(cast("IO[bytes]", process.stdout))
-                    cast("IO[bytes]", process.stdout).close()
+                    with cast("IO[bytes]", process.stdout) as stream:
+                        data, cut = read(stream)
                     code = process.wait()
                 finally:
                     timer.cancel()
@@ -259,7 +259,7 @@ def _question(command: Sequence[str], errors: IO[bytes]) -> Iterator[subprocess.
     finally:
         if process is not None:
             end(process)
-            cast("IO[bytes]", process.stdout).close()
+            cast("IO[bytes]", process.stdout).close()  # where an interrupt came before anybody read it
             process.wait()
             with _asking:
                 _questions.discard(process)
