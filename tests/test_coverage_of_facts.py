@@ -22,6 +22,7 @@ from triage.matching.loading import catalogue
 from triage.matching.matcher import match
 from triage.model.bundle import Chunk, Document, File
 from triage.model.event import Fact
+from triage.model.lines import Counted
 from triage.parsers import parser, parsers, recognise
 from triage.pipeline import understand
 
@@ -72,7 +73,7 @@ def _signals(texts: dict[str, str]) -> list[tuple[str, list[str]]]:
     files = [File(path=path, size=len(raw), sources=recognise(raw, raw)) for path, raw in data.items()]
     matched = match(
         files,
-        lambda file: iter([Chunk(file=file, data=data[file.path], first_line=1, last=True)]),
+        lambda file: iter([Chunk(file=file, data=data[file.path], lines=Counted(1, data[file.path]), last=True)]),
         catalogue(),
         parser,
         parsers(),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bundle.normalise import LONGEST, _alone, _counted, _listed, _single, is_plain, normalise
+from triage.bundle.normalise import LONGEST, _alone, _single, is_plain, normalise
 from triage.bundle.opening import open_evidence
 
 CASES = {
@@ -48,8 +48,7 @@ def lines(path: Path) -> list[tuple[int, str]]:
         found = []
         for chunk in evidence.chunks(evidence.files[0]):
             texts = chunk.data.decode(errors="replace").removesuffix("\n").split("\n")
-            numbers = chunk.lines or range(chunk.first_line, chunk.first_line + len(texts))
-            found += zip(numbers, texts, strict=True)
+            found += zip(chunk.lines.every(), texts, strict=True)
         return found
 
 
@@ -71,8 +70,8 @@ def test_numbers_go_on_over_chunks(tmp_path: Path) -> None:
 
 def test_plain_bytes_are_handed_on_as_they_are() -> None:
     data = b"a line\n" * 1000
-    assert normalise(data, 1) == (data, None, None)
-    assert normalise(data, 1)[0] is data
+    assert normalise(data, 1).data is data
+    assert normalise(data, 1).seams is None
     assert is_plain("größer\n".encode())
     assert is_plain(b"gr\xf6sser\n")  # who decodes a line replaces what is no UTF-8
     assert not is_plain(b"gr\xf6sser\r\n")
@@ -86,17 +85,10 @@ def test_long_lines_are_cut_and_keep_their_number(tmp_path: Path) -> None:
     assert "".join(text for number, text in found if number == 2) == "é" * 5_000_000
 
 
-def test_line_numbers_are_the_same_from_both_ways_of_counting() -> None:
-    pieces = [b"a\rb\nc\n", b"a\n\nb\rc", b"a\rb\r", b"\na\rb"]
-    for data in pieces:
-        assert _counted(data) == _listed(data)
-
-
 @given(st.binary(max_size=60).map(lambda data: data.translate(bytes(b"\r\nax"[each % 4] for each in range(256)))))
 def test_carriage_returns_are_thinned_the_same_in_both_ways(data: bytes) -> None:
     if b"\r" in data:
         assert _alone(data) == _single(data)
-        assert _counted(_single(data)) == _listed(_single(data))
 
 
 @pytest.mark.parametrize(

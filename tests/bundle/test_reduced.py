@@ -27,7 +27,7 @@ def test_lines_have_the_numbers_of_the_original(tmp_path: Path, pack: type[bytes
         with evidence.raw(evidence.files[0]) as stream:
             assert stream.read() == LOG, "redacting a bundle again must not lose the numbers"
     assert chunk.data == b"first\nsecond\n\n" + FAULT + b"\n\nlast\n"
-    assert list(chunk.lines or ()) == [1, 2, 3, 4412, 4413, 9000]
+    assert list(chunk.lines.every()) == [1, 2, 3, 4412, 4413, 9000]
 
 
 def test_the_report_cites_the_original_and_says_what_it_did_not_see(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_progress_bars_inside_keep_their_number(tmp_path: Path) -> None:
     with opened(tmp_path, b"triage.reduced/1\t9\t99\t2\t9\n7\t10%\r20%\r30%\n9\tend\n") as evidence:
         (chunk,) = evidence.chunks(evidence.files[0])
     assert chunk.data == b"\n10%\n20%\n30%\n\nend\n"
-    assert list(chunk.lines or ()) == [1, 7, 7, 7, 8, 9]
+    assert list(chunk.lines.every()) == [1, 7, 7, 7, 8, 9]
 
 
 def test_many_chunks(tmp_path: Path) -> None:
     body = b"".join(b"%d\t%s\n" % (2 * at, b"x" * 90) for at in range(1, 100_001))
     with opened(tmp_path, b"triage.reduced/1\t200000\t9\t9\t9\n" + body) as evidence:
-        found = [number for chunk in evidence.chunks(evidence.files[0]) for number in chunk.lines or ()]
+        found = [number for chunk in evidence.chunks(evidence.files[0]) for number in chunk.lines.every()]
     assert found == list(range(1, 200_001))
 
 
@@ -62,7 +62,7 @@ def test_many_chunks(tmp_path: Path) -> None:
 )
 def test_hostile_numbers_do_no_harm(tmp_path: Path, body: bytes) -> None:
     with opened(tmp_path, b"triage.reduced/1\t9\t9\t9\t9\n1\tone\n" + body) as evidence:
-        numbers = [number for chunk in evidence.chunks(evidence.files[0]) for number in chunk.lines or ()]
+        numbers = [number for chunk in evidence.chunks(evidence.files[0]) for number in chunk.lines.every()]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
     explain(tmp_path)

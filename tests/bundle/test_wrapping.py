@@ -138,8 +138,7 @@ def test_a_record_names_its_process_and_holds_many_lines(tmp_path: Path) -> None
 def test_lines_of_later_blocks_keep_their_numbers() -> None:
     wrapped = wrapping("\n".join(WAYS["terminal of 80"]).encode())
     plain = plainly("\n".join(WAYS["terminal of 80"]).encode() + b"\n", 101, wrapped)
-    assert plain.lines is not None
-    assert list(plain.lines) == [101, 102, 103, 104, 105, 110]
+    assert list(plain.lines.every()) == [101, 102, 103, 104, 105, 110]
 
 
 @pytest.mark.parametrize("wrap", [docker, lambda: WAYS["entities"], lambda: WAYS["terminal of 80"]])
@@ -152,5 +151,5 @@ def test_what_is_broken_is_kept_as_it_is(wrap: Callable[[], list[str]]) -> None:
 def test_no_bytes_break_it(lines: list[bytes], head: bytes) -> None:
     data = b"\n".join(head + line for line in lines)
     plain = plainly(data, 1, wrapping(data))
-    count = plain.data.count(b"\n") + (not plain.data.endswith(b"\n") and bool(plain.data))
-    assert plain.lines is None or len(plain.lines) == count
+    count = plain.data.count(b"\n") + (not plain.data.endswith(b"\n"))
+    assert len(plain.lines.every()) == count

@@ -12,6 +12,7 @@ import msgspec
 from triage.matching.matcher import Matched, match
 from triage.model.bundle import Chunk, File, Window
 from triage.model.event import Event, Stamp, Where
+from triage.model.lines import Counted
 from triage.model.signature import Signature
 
 MINIMAL = """\
@@ -92,7 +93,8 @@ def cut(text: str | bytes, file: File, size: int = 1 << 22) -> Iterator[Chunk]:
     number, start = 1, 0
     while start < len(data):
         stop = data.find(b"\n", min(start + size, len(data)) - 1) + 1 or len(data)
-        yield Chunk(file=file, data=data[start:stop], first_line=number, last=stop == len(data))
+        piece = data[start:stop]
+        yield Chunk(file=file, data=piece, lines=Counted(number, piece), last=stop == len(data))
         number += data.count(b"\n", start, stop)
         start = stop
 

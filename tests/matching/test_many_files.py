@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from triage.matching.loading import catalogue
 from triage.matching.matcher import _here_and_there, match
 from triage.model.bundle import Chunk, File
+from triage.model.lines import Counted
 from triage.parsers import parser, parsers
 
 STEPS = 4000
@@ -21,7 +22,7 @@ FILE = File(path="rank_3.log", size=len(LOG), sources=("training_log",))
 
 
 def chunks(file: File) -> Iterator[Chunk]:
-    yield Chunk(file=file, data=LOG.encode(), first_line=1, last=True)
+    yield Chunk(file=file, data=LOG.encode(), lines=Counted(1, LOG.encode()), last=True)
 
 
 def steps(limit: int) -> dict[object, int | None]:

@@ -16,6 +16,7 @@ from triage.matching import matcher as module
 from triage.matching.matcher import Matched, cores, match
 from triage.model.bundle import Chunk, File, Window
 from triage.model.event import Event
+from triage.model.lines import Counted
 
 LOST = signature("gpu/lost", r"card (?P<gpu>\d+) is lost", fields={"gpu": {"type": "int", "entity": "gpu"}})
 
@@ -190,7 +191,7 @@ def test_a_mark_that_runs_out_of_time_is_told_too(monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_that_breaks_off_costs_one_gap() -> None:
     def broken(file: File) -> Iterator[Chunk]:
-        yield Chunk(file=file, data=b"card 3 is lost\n", first_line=1)
+        yield Chunk(file=file, data=b"card 3 is lost\n", lines=Counted(1, b"card 3 is lost\n"))
         raise BundleError("the archive ends here")
 
     found = match([File(path="a.log", size=9)], broken, catalogue(LOST), parser, ["plain"])

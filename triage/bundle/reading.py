@@ -7,24 +7,27 @@ import io
 from collections.abc import Iterator
 
 from triage.bundle.blobs import BUFFER
-from triage.bundle.normalise import LONGEST, Plain, feeds, normalise
+from triage.bundle.normalise import LONGEST, Plain, normalise
 from triage.bundle.wrapping import NONE, Wrapping, wrapping
 from triage.model.bundle import Chunk, File
+from triage.model.lines import Listed, feeds
 
 CHUNK = 4 << 20  # bytes: large enough that scanning dominates, small enough to stay in a core's cache
 
+_LF = ord("\n")
 _BINARY = 1024  # bytes at the head of a file in which text has no NUL
 
 
 def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
     """Chunks of at most 5 MiB; only a line without an end within them is cut. Raises OSError."""
-    first_line, block = 1, _block(stream)
+    space = memoryview(bytearray(CHUNK))
+    first_line, block = 1, _block(stream, space)
     wrapped = wrapping(block)
     while block:
-        following = _block(stream)
+        following = _block(stream, space)
         plain = plainly(block, first_line, wrapped)
-        yield Chunk(file=file, first_line=first_line, last=not following, **plain._asdict())
-        first_line += feeds(block)
+        yield Chunk(file=file, last=not following, **plain._asdict())
+        first_line += feeds(block, 0, len(block))
         block = following
 
 
@@ -35,11 +38,9 @@ def plainly(block: bytes, first_line: int, wrapped: Wrapping) -> Plain:
     data, places = wrapped.undone(block)
     if places is None:
         return normalise(data, first_line)
-    plain = normalise(data, 0)
-    last = len(places) - 1
-    numbers = range(len(places)) if plain.lines is None else plain.lines
-    lines = [first_line + places[min(at, last)] for at in numbers]
-    return plain._replace(lines=lines[:-1] if plain.lines is None and data.endswith(b"\n") else lines)
+    plain, last = normalise(data, 0), len(places) - 1
+    numbers = [first_line + places[min(at, last)] for at in plain.lines.every()]
+    return plain._replace(lines=Listed(numbers, plain.data))
 
 
 def printed(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
@@ -51,17 +52,20 @@ def printed(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
     return one, one if tail == head else plainly(tail, 1, wrapped).data
 
 
-def _block(stream: io.BufferedReader) -> bytes:
-    """The next 4 MiB and what its last line still has, at most 1 MiB of it, to the end of a character."""
-    data = stream.read(CHUNK)
-    if len(data) < CHUNK or data.endswith(b"\n"):
-        return data
-    data += stream.readline(LONGEST)
+def _block(stream: io.BufferedReader, space: memoryview) -> bytes:
+    """The next 4 MiB and what its last line still has, at most 1 MiB of it, to the end of a character.
+
+    space: for the 4 MiB, the same each time: memory that a process takes anew costs more than copying.
+    """
+    size = stream.readinto(space)
+    if size < len(space) or space[-1] == _LF:
+        return bytes(space[:size])
+    rest = stream.readline(LONGEST)
     for _ in range(3):  # a character has at most three more bytes
-        if data[-1] < 0x80 or not 0x80 <= (stream.peek(1)[:1] or b"\0")[0] < 0xC0:
+        if (rest[-1] if rest else space[-1]) < 0x80 or not 0x80 <= (stream.peek(1)[:1] or b"\0")[0] < 0xC0:
             break
-        data += stream.read(1)
-    return data
+        rest += stream.read(1)
+    return b"".join((space, rest))
 
 
 def recoded(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:

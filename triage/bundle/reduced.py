@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 from triage.bundle.normalise import normalise
 from triage.model.bundle import Chunk, File
+from triage.model.lines import Listed
 
 MAGIC = b"triage.reduced/1\t"
 BLOCK = 4 << 20  # bytes of numbered lines that become one chunk
@@ -75,8 +76,8 @@ def reduced_chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
 def _chunk(file: File, lines: list[tuple[int, bytes]], last: bool) -> Chunk:
     plain = normalise(b"".join([text for _, text in lines]), 0)
     numbers = [number for number, _ in lines]
-    inner = numbers if plain.lines is None else [numbers[min(at, len(numbers) - 1)] for at in plain.lines]
-    return Chunk(file=file, data=plain.data, first_line=numbers[0], lines=inner, last=last, seams=plain.seams)
+    inner = [numbers[min(at, len(numbers) - 1)] for at in plain.lines.every()]
+    return Chunk(file=file, data=plain.data, lines=Listed(inner, plain.data), last=last, seams=plain.seams)
 
 
 def _numbered(block: Iterable[bytes], last: int) -> Iterator[tuple[int, bytes]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from triage.model.bundle import Chunk, File, Window
+from triage.model.lines import Place
 
 LINE = 8_192  # bytes of a line that are looked at; a longer one is cut around the hit
 _SEAMS = 1_000  # seams of one line that are looked at
-LARGE = 1 << 20  # bytes of a chunk whose line feeds numpy finds, all at once and at three times the speed
 _DENSE = 64  # wide windows of one chunk after which all its lines are decoded: windows of a storm overlap
 _WIDE = 20  # lines around the hit
 EDGE = 262_144  # bytes of the neighbouring chunks that a window may reach into
@@ -27,10 +27,10 @@ class View:
         self._data = chunk.data
         self._before, self._after = before, after
         self._texts: dict[int, str] = {}
-        self._counted = (0, 0)  # an offset, and the line feeds before it
-        self._feeds: Any = None  # offsets of all line feeds of a large chunk
+        self._place = Place(chunk.data)
         self._wide = 0  # wide windows so far
         self._every: list[str] | None = None  # all lines, once windows are many
+        self._numbers: Sequence[int] = ()  # and theirs
 
     def window(self, start: int, before: int, after: int, at: int = 0) -> Window:
         """The line that starts at an offset with up to so many lines around it.
@@ -54,13 +54,10 @@ class View:
         if self._every is None:
             texts = self._data.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
             self._every = [text if len(text) * 4 <= LINE else _bounded(text) for text in texts]
-        hit = self._count(start)
+            self._numbers = self.chunk.lines.every()
+        hit = self._place.feeds(start)
         first, stop = max(hit - before, 0), min(hit + after + 1, len(self._every))
-        numbers = (
-            self.chunk.lines[first:stop]
-            if self.chunk.lines
-            else range(self.chunk.first_line + first, self.chunk.first_line + stop)
-        )
+        numbers = self._numbers[first:stop]
         above, below = _last(self._before, before - (hit - first)), _first(self._after, after - (stop - hit - 1))
         return Window(
             file=self.file,
@@ -97,48 +94,24 @@ class View:
 
     def number(self, start: int) -> int:
         """Number in the file of the line that starts at an offset."""
-        return _number(self.chunk, self._count(start))
+        return self.chunk.lines.at(start)
 
     def lines(self) -> int:
         """Number in the file of the chunk's last line; one that is empty because the file ends there does not count."""
         return self.number(self._data.rfind(b"\n", 0, max(len(self._data) - 1, 0)) + 1)
 
-    def _count(self, start: int) -> int:
-        """Line feeds before an offset."""
-        if len(self._data) < LARGE:
-            return self._counted_on(start)
-        if self._feeds is None:
-            import numpy
-
-            self._feeds = numpy.flatnonzero(numpy.frombuffer(self._data, numpy.uint8) == 10)
-        return int(self._feeds.searchsorted(start))
-
-    def _counted_on(self, start: int) -> int:
-        """Counted on from where the last question stood: hits come in order."""
-        position, count = self._counted
-        if start < position:
-            count -= self._data.count(b"\n", start, position)
-        else:
-            count += self._data.count(b"\n", position, start)
-        self._counted = (start, count)
-        return count
-
     def _above(self, start: int, wanted: int) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
-        count = self._count(start) if wanted else 0
         while len(out) < wanted and start > 0:
             start = self._data.rfind(b"\n", 0, start - 1) + 1
-            count -= 1
-            out.append((self.text(start), _number(self.chunk, count)))
+            out.append((self.text(start), self.number(start)))
         return [*_last(self._before, wanted - len(out)), *out[::-1]]
 
     def _below(self, start: int, wanted: int) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
-        count = self._count(start) if wanted else 0
         position = self.end(start) + 1
         while len(out) < wanted and position < len(self._data):
-            count += 1
-            out.append((self.text(position), _number(self.chunk, count)))
+            out.append((self.text(position), self.number(position)))
             position = self.end(position) + 1
         return out + _first(self._after, wanted - len(out))
 
@@ -152,7 +125,7 @@ def _first(chunk: Chunk | None, wanted: int) -> list[tuple[str, int]]:
         if end < 0 and room < len(chunk.data):
             break
         end = room if end < 0 else end
-        out.append((_decoded(chunk.data, start, end, 0), _number(chunk, len(out))))
+        out.append((_decoded(chunk.data, start, end, 0), chunk.lines.at(start)))
         start = end + 1
     return out
 
@@ -163,20 +136,13 @@ def _last(chunk: Chunk | None, wanted: int) -> list[tuple[str, int]]:
     if chunk is None or not wanted:
         return out
     end, room = len(chunk.data.removesuffix(b"\n")), max(len(chunk.data) - EDGE, 0)
-    count = chunk.data.count(b"\n", 0, end)
     while len(out) < wanted and end > room:
         start = chunk.data.rfind(b"\n", room, end) + 1
         if not start and room:
             break
-        out.append((_decoded(chunk.data, start, end, 0), _number(chunk, count - len(out))))
+        out.append((_decoded(chunk.data, start, end, 0), chunk.lines.at(start)))
         end = start - 1
     return out[::-1]
-
-
-def _number(chunk: Chunk, count: int) -> int:
-    if chunk.lines:
-        return chunk.lines[min(max(count, 0), len(chunk.lines) - 1)]
-    return chunk.first_line + count
 
 
 def _decoded(data: bytes, start: int, end: int, at: int) -> str:
@@ -196,10 +162,7 @@ def edge(chunk: Chunk) -> Chunk:
     if len(chunk.data) <= EDGE:
         return chunk
     start = chunk.data.find(b"\n", len(chunk.data) - EDGE) + 1
-    count = chunk.data.count(b"\n", 0, start)
-    lines = chunk.lines[count:] if chunk.lines else None
-    first = _number(chunk, count)
-    return Chunk(file=chunk.file, data=chunk.data[start:], first_line=first, lines=lines, last=chunk.last)
+    return Chunk(file=chunk.file, data=chunk.data[start:], lines=chunk.lines.since(start), last=chunk.last)
 
 
 def alone(file: File, text: str, number: int) -> Window:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import IO, Any
 
 import msgspec
 
 from triage.model.base import Record, Scalar, Spec
+from triage.model.lines import Lines
 from triage.vocabulary import GapReason
 
 
@@ -35,15 +36,13 @@ class File(Record, frozen=True, kw_only=True):
 class Chunk(msgspec.Struct):
     """A line-aligned piece of a text file, normalised (no ESC sequences; CR and NUL made line ends).
 
-    first_line: 1-based number, in the file as it is on disk, of the first line.
-    lines: for each line of `data` its number in the file, when normalising changed the count; else None.
+    lines: the number in the file, as it is on disk, of each line of `data`.
     seams: ascending offsets in `data` where normalising took bytes out of a line (ESC sequences), when known.
     """
 
     file: File
     data: bytes
-    first_line: int
-    lines: Sequence[int] | None = None
+    lines: Lines
     last: bool = False
     seams: list[int] | None = None
 

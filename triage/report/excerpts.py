@@ -41,15 +41,8 @@ def _around(line: int, around: int) -> range:
 def _near(chunks: Iterable[Chunk], wanted: set[int]) -> Iterator[tuple[int, str]]:
     last = max(wanted, default=0)
     for chunk in chunks:
-        if chunk.first_line > last:
+        if chunk.lines.at(0) > last:
             return
-        for at, raw in enumerate(chunk.data.removesuffix(b"\n").split(b"\n")):
-            number = _number(chunk, at)
+        for raw, number in zip(chunk.data.removesuffix(b"\n").split(b"\n"), chunk.lines.every(), strict=False):
             if number in wanted:
                 yield number, raw[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
-
-
-def _number(chunk: Chunk, at: int) -> int:
-    if chunk.lines is None:
-        return chunk.first_line + at
-    return chunk.lines[at] if at < len(chunk.lines) else 0
