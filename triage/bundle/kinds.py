@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tarfile
 
 # First bytes of things that are never lines of text.
@@ -13,7 +12,7 @@ _BINARY = (
 _WIDE = {
     b"\xff\xfe\0\0": "utf-32-le", b"\0\0\xfe\xff": "utf-32-be", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be",
 }  # fmt: skip
-_CONTROL = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])  # no bells, tabs, line ends, ESC
 
 
 def encoding(head: bytes) -> str | None:
@@ -37,7 +36,7 @@ def is_text(head: bytes, tail: bytes) -> bool:
 
 
 def _reads_like_text(part: bytes) -> bool:
-    if len(_CONTROL.findall(part)) * 33 > len(part):  # 3 %: random bytes have 11 %
+    if (len(part) - len(part.translate(None, _CONTROL))) * 33 > len(part):  # 3 %: random bytes have 11 %
         return False
     if part.isascii():
         return True

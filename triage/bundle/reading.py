@@ -20,7 +20,7 @@ _BINARY = 1024  # bytes at the head of a file in which text has no NUL
 
 def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
     """Chunks of at most 5 MiB; only a line without an end within them is cut. Raises OSError."""
-    space = memoryview(bytearray(CHUNK))
+    space = memoryview(bytearray(CHUNK)) if file.size > CHUNK else None
     first_line, block = 1, _block(stream, space)
     wrapped = wrapping(block)
     while block:
@@ -52,20 +52,20 @@ def printed(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
     return one, one if tail == head else plainly(tail, 1, wrapped).data
 
 
-def _block(stream: io.BufferedReader, space: memoryview) -> bytes:
+def _block(stream: io.BufferedReader, space: memoryview | None) -> bytes:
     """The next 4 MiB and what its last line still has, at most 1 MiB of it, to the end of a character.
 
-    space: for the 4 MiB, the same each time: memory that a process takes anew costs more than copying.
+    space: for the 4 MiB of a large file, the same each time: memory that is taken anew costs more than a copy.
     """
-    size = stream.readinto(space)
-    if size < len(space) or space[-1] == _LF:
-        return bytes(space[:size])
+    start = stream.read(CHUNK) if space is None else space[: stream.readinto(space)]
+    if len(start) < CHUNK or start[-1] == _LF:
+        return bytes(start)
     rest = stream.readline(LONGEST)
     for _ in range(3):  # a character has at most three more bytes
-        if (rest[-1] if rest else space[-1]) < 0x80 or not 0x80 <= (stream.peek(1)[:1] or b"\0")[0] < 0xC0:
+        if (rest or start)[-1] < 0x80 or not 0x80 <= (stream.peek(1)[:1] or b"\0")[0] < 0xC0:
             break
         rest += stream.read(1)
-    return b"".join((space, rest))
+    return b"".join((start, rest))
 
 
 def recoded(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,7 @@ from triage.parsers._profile import Profile
 
 SOURCE = "kineto"
 STREAMED = True
+SIGNS = (re.compile(rb'"traceEvents"'),)
 EVENTS = 8_000_000  # looked at; each takes up to 56 bytes
 
 

@@ -29,6 +29,7 @@ MEMBERS = 65_536
 TEXT_LIMIT = 32 << 20
 _JSON = (b'"communicators_count"', b'"missing_ranks_count"', b'"collective_counts"')
 _TEXT = (b"Job summary", b"Communicators...", b"NCCL version", b"Ranks  per comm", b"RAS")
+SIGNS = (re.compile(rb'_count"|_counts"|Communicators\.\.\.|PEER_DEAD:'),)
 _N = r"(\d{1,18})"
 _HEAD = re.compile(r"^#\d{1,9}-\d{1,9}\s+\(([0-9a-fA-F]{1,40})\)\s+([A-Z_]+)")
 _UP_TO = re.compile(rf"^\s*Ranks? {_N} (?:has|have) launched up to operation {_N}(.*)$")
