@@ -46,6 +46,9 @@ class Engine(Protocol):
     def which(self, data: bytes) -> list[int]:
         """Expressions that match in the buffer."""
 
+    def firsts(self, data: bytes) -> list[tuple[int, int]]:
+        """As `ends`, of each expression the first match alone."""
+
 
 def best(expressions: Sequence[Expression]) -> Engine:
     """Hyperscan when it is there and finds what it should, else RE2; a faulty hyperscan only where there is no RE2.
@@ -98,9 +101,13 @@ class Hyperscan:
 
     def which(self, data: bytes) -> list[int]:
         """See Engine. Each expression reports once, however often it matches."""
-        found: list[int] = []
-        self._once.scan(data, lambda index, _start, _end, _flags, _context: found.append(index))
-        return sorted(set(found))
+        return sorted({index for _, index in self.firsts(data)})
+
+    def firsts(self, data: bytes) -> list[tuple[int, int]]:
+        """See Engine."""
+        found: list[tuple[int, int]] = []
+        self._once.scan(data, lambda index, _start, end, _flags, _context: found.append((end - 1, index)))
+        return found
 
 
 class _Compiled:
@@ -250,3 +257,10 @@ class Re2:
     def which(self, data: bytes) -> list[int]:
         """See Engine."""
         return sorted(self._set.Match(data) or []) if self._some and data else []
+
+    def firsts(self, data: bytes) -> list[tuple[int, int]]:
+        """See Engine; the offset is that of the line's first byte."""
+        first: dict[int, int] = {}
+        for offset, index in self.ends(data) or ():
+            first.setdefault(index, offset)
+        return [(offset, index) for index, offset in first.items()]

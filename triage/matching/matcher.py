@@ -206,11 +206,14 @@ class _Work:
         """Hits of frequent marks. Of many files each gives few: not all lines of each are looked at to choose them."""
         if stride or len(data) < WORTH * self._limit * _LINE:
             return self._scanner.scan_often(data, stride).hits
-        return [
-            hit._replace(start=hit.start + first, end=hit.end + first, at=hit.at + first)
-            for first, last in _here_and_there(data, self._limit)
-            for hit in self._scanner.scan_often(data[first:last]).hits
-        ]
+        found: list[Hit] = []
+        for first, last in _here_and_there(data, self._limit):
+            piece = data[first:last]
+            hits = self._scanner.first_often(piece)
+            if last == len(data):  # who came how far
+                hits += sampling.lasts(piece, self._scanner.scan_often(piece).hits)
+            found += (Hit(hit.start + first, hit.end + first, hit.number, hit.at + first) for hit in hits)
+        return found
 
     def _split(self, hits: list[Hit]) -> tuple[list[Hit], list[Hit]]:
         first = len(self._scanner.signatures)

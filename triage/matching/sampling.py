@@ -24,10 +24,11 @@ _RARE = 500  # marks kept of each kind but steps and initialisations at either e
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
 _NUMBERS = frozenset({"step_ms", "step_s", "loss"})
 # Only a key by which to sample: who printed the line, as far as its head or the word `rank` tells cheaply.
-_PRINTER = re.compile(
+_HEAD = re.compile(
     rb"\s{0,6}(?:\[rank\s?\d{1,6}\]|\[\w{1,40}?\d{1,4}\]:|\[\d{1,3},\d{1,6}\]<\w+>|\d{1,6}(?=: )|[\w.-]{1,60}(?=: ))"
-    rb"|(?=.{0,240}?\b[Rr]ank[ =:_]{0,2}(\d{1,6}))"
 )
+_RANK = re.compile(rb".{0,240}?\b[Rr]ank[ =:_]{0,2}(\d{1,6})")
+_LOOKED = 400  # bytes of a line
 
 
 def quota(files: int) -> int:
@@ -88,12 +89,12 @@ class Sampler:
         return self._markers[hit.number - self._first].kind
 
     def _printer(self, kind: str, data: bytes, hit: Hit) -> object:
-        line = data[hit.start : min(hit.end, hit.start + 400)]
-        if kind == "env":  # each variable and value once or twice, not once for each of a thousand ranks
-            found = compiled(self._markers[hit.number - self._first].regex).search(line.decode("utf-8", "replace"))
-            return tuple(sorted(found.groupdict().items())) if found else b""
-        found_bytes = _PRINTER.match(line)
-        return (found_bytes.group(0), found_bytes.group(1)) if found_bytes else b""
+        if kind != "env":
+            return _printer(data, hit)
+        # each variable and value once or twice, not once for each of a thousand ranks
+        line = data[hit.start : min(hit.end, hit.start + _LOOKED)].decode("utf-8", "replace")
+        found = compiled(self._markers[hit.number - self._first].regex).search(line)
+        return tuple(sorted(found.groupdict().items())) if found else b""
 
     def _mark(self, view: View, hit: Hit, reader: Reader) -> Mark | None:
         marker = self._markers[hit.number - self._first]
@@ -106,6 +107,20 @@ class Sampler:
             return None
         event = reader.event(view, hit, marker.source, reach=_REACH)
         return Mark(kind=marker.kind, event=event, fields=_fields(found))
+
+
+def lasts(data: bytes, hits: Iterable[Hit]) -> list[Hit]:
+    """The last hit of each marker and printer."""
+    return list({(hit.number, _printer(data, hit)): hit for hit in hits}.values())
+
+
+def _printer(data: bytes, hit: Hit) -> bytes:
+    line = data[hit.start : min(hit.end, hit.start + _LOOKED)]
+    found = _HEAD.match(line)
+    if found:
+        return found[0]
+    found = _RANK.match(line) if b"ank" in line else None
+    return found[1] if found else b""
 
 
 def _one_for_each_kind(hits: Sequence[Hit], kind: Callable[[Hit], str]) -> list[Hit]:

@@ -97,6 +97,10 @@ class Scanner:
         """Frequent marks (steps): every line, or those of samples so many bytes apart."""
         return self._often.sample(data, stride) if stride else self._often.every(data)
 
+    def first_often(self, data: bytes) -> list[Hit]:
+        """The first line of each frequent mark in a few lines."""
+        return self._often.first(data)
+
 
 def _split(
     signatures: Sequence[Signature], marks: Sequence[Marker]
@@ -132,6 +136,10 @@ class _Part:
             return Found(sorted(self._lines(data, ends)), {})
         blocks = (block for block in _blocks(data) if self.engine.which(data[block[0] : block[1]]))
         return Found([hit for block in blocks for hit in self._line_hits(data, *block)], {})
+
+    def first(self, data: bytes) -> list[Hit]:
+        """The first line of each index."""
+        return list(_first_lines(self._lines(data, self.engine.firsts(data))))
 
     def sample(self, data: bytes, stride: int) -> Found:
         hits: set[Hit] = set()

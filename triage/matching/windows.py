@@ -12,8 +12,11 @@ from triage.model.lines import Place
 LINE = 8_192  # bytes of a line that are looked at; a longer one is cut around the hit
 _SEAMS = 1_000  # seams of one line that are looked at
 _DENSE = 64  # wide windows of one chunk after which all its lines are decoded: windows of a storm overlap
+_SMALL = 262_144  # bytes of a chunk all of whose lines are decoded at once
 _WIDE = 20  # lines around the hit
 EDGE = 262_144  # bytes of the neighbouring chunks that a window may reach into
+
+_Cut = tuple[list[str], Sequence[int], int]  # lines, their numbers, and which of them is the hit
 
 
 class View:
@@ -26,10 +29,10 @@ class View:
         self.chunk, self.file = chunk, chunk.file
         self._data = chunk.data
         self._before, self._after = before, after
-        self._texts: dict[int, str] = {}
+        self._read: dict[int, str] = {}
         self._place = Place(chunk.data)
         self._wide = 0  # wide windows so far
-        self._every: list[str] | None = None  # all lines, once windows are many
+        self._every: list[str] = []  # all lines, once windows are many
         self._numbers: Sequence[int] = ()  # and theirs
 
     def window(self, start: int, before: int, after: int, at: int = 0) -> Window:
@@ -38,42 +41,43 @@ class View:
         at: offset of a byte of the match, around which a line of more than LINE bytes is cut.
         """
         self._wide += before + after >= _WIDE
-        if self._wide > _DENSE:
-            return self._dense(start, before, after, at)
-        above, below = self._above(start, before), self._below(start, after)
-        lines = [*above, (self.text(start, at), self.number(start)), *below]
-        return Window(
-            file=self.file,
-            lines=tuple(text for text, _ in lines),
-            numbers=tuple(number for _, number in lines),
-            hit=len(above),
-        )
-
-    def _dense(self, start: int, before: int, after: int, at: int) -> Window:
-        """The same, cut out of all lines of the chunk."""
-        if self._every is None:
-            texts = self._data.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
-            self._every = [text if len(text) * 4 <= LINE else _bounded(text) for text in texts]
-            self._numbers = self.chunk.lines.every()
-        hit = self._place.feeds(start)
-        first, stop = max(hit - before, 0), min(hit + after + 1, len(self._every))
-        numbers = self._numbers[first:stop]
-        above, below = _last(self._before, before - (hit - first)), _first(self._after, after - (stop - hit - 1))
+        dense = len(self._data) <= _SMALL or self._wide > _DENSE
+        texts, numbers, hit = (self._of_all if dense else self._of_some)(start, before, after)
+        above, below = _last(self._before, before - hit), _first(self._after, after - (len(texts) - hit - 1))
         return Window(
             file=self.file,
             lines=(
-                *(text for text, _ in above), *self._every[first:hit], self.text(start, at),
-                *self._every[hit + 1 : stop], *(text for text, _ in below),
+                *(text for text, _ in above), *texts[:hit], self.text(start, at), *texts[hit + 1 :],
+                *(text for text, _ in below),
             ),
             numbers=(*(number for _, number in above), *numbers, *(number for _, number in below)),
-            hit=len(above) + hit - first,
+            hit=len(above) + hit,
         )  # fmt: skip
+
+    def _of_all(self, start: int, before: int, after: int) -> _Cut:
+        """The lines around one cut out of all lines of the chunk."""
+        if not self._every:
+            self._every = _texts(self._data.removesuffix(b"\n"))
+            self._numbers = self.chunk.lines.every()
+        hit = self._place.feeds(start)
+        first, stop = max(hit - before, 0), hit + after + 1
+        return self._every[first:stop], self._numbers[first:stop], hit - first
+
+    def _of_some(self, start: int, before: int, after: int) -> _Cut:
+        """The same where the others are of no use."""
+        first, hit = start, 0
+        while hit < before and first > 0:
+            first, hit = self._data.rfind(b"\n", 0, first - 1) + 1, hit + 1
+        stop = self.end(start)
+        while after > 0 and stop + 1 < len(self._data):
+            stop, after = self.end(stop + 1), after - 1
+        return _texts(self._data[first:stop]), self.chunk.lines.between(first, stop), hit
 
     def text(self, start: int, at: int = 0) -> str:
         """The line that starts at an offset."""
-        found = self._texts.get(start)
+        found = self._read.get(start)
         if found is None:
-            found = self._texts[start] = _decoded(self._data, start, self.end(start), at)
+            found = self._read[start] = _decoded(self._data, start, self.end(start), at)
         return found
 
     def end(self, start: int) -> int:
@@ -99,21 +103,6 @@ class View:
     def lines(self) -> int:
         """Number in the file of the chunk's last line; one that is empty because the file ends there does not count."""
         return self.number(self._data.rfind(b"\n", 0, max(len(self._data) - 1, 0)) + 1)
-
-    def _above(self, start: int, wanted: int) -> list[tuple[str, int]]:
-        out: list[tuple[str, int]] = []
-        while len(out) < wanted and start > 0:
-            start = self._data.rfind(b"\n", 0, start - 1) + 1
-            out.append((self.text(start), self.number(start)))
-        return [*_last(self._before, wanted - len(out)), *out[::-1]]
-
-    def _below(self, start: int, wanted: int) -> list[tuple[str, int]]:
-        out: list[tuple[str, int]] = []
-        position = self.end(start) + 1
-        while len(out) < wanted and position < len(self._data):
-            out.append((self.text(position), self.number(position)))
-            position = self.end(position) + 1
-        return out + _first(self._after, wanted - len(out))
 
 
 def _first(chunk: Chunk | None, wanted: int) -> list[tuple[str, int]]:
@@ -152,9 +141,12 @@ def _decoded(data: bytes, start: int, end: int, at: int) -> str:
     return data[start:end].decode("utf-8", "replace")
 
 
-def _bounded(text: str) -> str:
-    data = text.encode()
-    return _decoded(data, 0, len(data), 0)
+def _texts(data: bytes) -> list[str]:
+    """Lines as text, each up to LINE bytes."""
+    texts = data.decode("utf-8", "replace").split("\n")
+    if len(data) > LINE // 4 and max(map(len, texts)) > LINE // 4:  # characters of four bytes at most
+        return [line[:LINE].decode("utf-8", "replace") for line in data.split(b"\n")]
+    return texts
 
 
 def edge(chunk: Chunk) -> Chunk:

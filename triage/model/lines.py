@@ -21,6 +21,9 @@ class Lines(Protocol):
     def at(self, offset: int) -> int:
         """Of the line that begins at an offset."""
 
+    def between(self, start: int, stop: int) -> Sequence[int]:
+        """Of the lines from the one that begins at an offset to the one that ends before another."""
+
     def every(self) -> Sequence[int]:
         """Of all lines, in order; one behind the last line end does not count."""
 
@@ -67,14 +70,17 @@ class Counted:
         """See Lines."""
         return self._first + self._place.feeds(offset)
 
+    def between(self, start: int, stop: int) -> Sequence[int]:
+        """See Lines."""
+        first, piece = self.at(start), self._data[start:stop]
+        if b"\r" not in piece:
+            return range(first, first + piece.count(b"\n") + 1)
+        numbered = enumerate(piece.split(b"\n"), first)
+        return [number for number, line in numbered for _ in range(line.count(b"\r") + 1)]
+
     def every(self) -> Sequence[int]:
         """See Lines."""
-        if b"\r" not in self._data:
-            return range(self._first, self._first + self._data.count(b"\n") + (not self._data.endswith(b"\n")))
-        numbers: list[int] = []
-        for number, line in enumerate(self._data.split(b"\n"), self._first):
-            numbers += [number] * (line.count(b"\r") + 1)
-        return numbers[:-1] if self._data.endswith((b"\n", b"\r")) else numbers
+        return self.between(0, len(self._data) - self._data.endswith((b"\n", b"\r")))
 
     def since(self, offset: int) -> Counted:
         """See Lines."""
@@ -93,6 +99,11 @@ class Listed:
     def at(self, offset: int) -> int:
         """See Lines."""
         return self._numbers[min(self._place.feeds(offset), len(self._numbers) - 1)]
+
+    def between(self, start: int, stop: int) -> Sequence[int]:
+        """See Lines."""
+        first = self._place.feeds(start)
+        return self._numbers[first : first + feeds(self._data, start, stop) + 1]
 
     def every(self) -> Sequence[int]:
         """See Lines."""

@@ -50,6 +50,8 @@ def event(window: Window, source: str, body: str | None = None, about: str = "")
 def _who(prefix: Prefix, text: str, about: str, window: Window) -> tuple[int | None, int | None]:
     rank, local_rank = prefix.rank, prefix.local_rank
     for part in (text[:_HEAD], about[:_HEAD]):
+        if "ank" not in part and "RANK" not in part:
+            continue
         said = next(filter(None, (form.search(part) for form in _SAYS_RANK)), None)
         if said and rank is None:
             rank = int(said["rank"])
