@@ -75,7 +75,7 @@ def _curves(incident: Incident) -> list[list[Point]]:
         step = _float(mark.fields.get("step"))
         if mark.kind != "step" or step is None or not math.isfinite(step):
             continue
-        scale = _SCALE.search(mark.event.text)
+        scale = _SCALE.search(mark.event.text) if "scale" in mark.event.text else None
         told = mark.fields.get("loss")
         named = _LOSS.search(mark.event.text) if told is None else None
         value = _float(named.group(1) if named else told)

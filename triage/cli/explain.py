@@ -76,11 +76,12 @@ def command(
     form = _output.form_of(output, form, FORMS)
     language, terminal = words(lang), output is None and _output.stdout_is_terminal()
     told = [demo_path(demo)] if demo is not None else list(paths)
-    report, pictures = _explain(told, quiet, engine)
+    kept = demo is None and not no_history
+    report, pictures = _explain(told, quiet, engine, terminal or kept)
     style = _output.style(told) if terminal else None
     text = _output.render(report, form, verbose, terminal, language, style, pictures)
     _output.deliver(_names.shown(text, told) if form == "text" and output is None else text, output)
-    if demo is None and not no_history:
+    if kept and pictures is not None:
         _history.keep(report, pictures, quiet, verbose, place)
     return EXIT_CODES[report.verdict] if exit_code else 0
 
@@ -98,18 +99,20 @@ def _given(quiet: bool) -> tuple[str, ...]:
     return ("-",)
 
 
-def _explain(paths: list[str], quiet: bool, engine: str) -> tuple[Report, Pictures]:
+def _explain(paths: list[str], quiet: bool, engine: str, drawn: bool) -> tuple[Report, Pictures | None]:
+    """The report, with what is drawn of it where somebody looks or it is kept: of many ranks it takes time."""
     from triage.engines import engine as found
-    from triage.pipeline import illustrate
+    from triage.pipeline import explain, illustrate
 
     who = found(engine)
-    if quiet or not sys.stderr.isatty() or os.environ.get("TERM", "") in {"", "dumb"}:
-        return illustrate(paths, contexts=False, engine=who)
-    click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
+    silent = quiet or not sys.stderr.isatty() or os.environ.get("TERM", "") in {"", "dumb"}
+    if not silent:
+        click.echo(f"reading {', '.join(paths)} …", err=True, nl=False)
     try:
-        return illustrate(paths, contexts=False, engine=who)
+        return illustrate(paths, contexts=False, engine=who) if drawn else (explain(paths, who), None)
     finally:
-        click.echo("\r\x1b[K", err=True, nl=False)
+        if not silent:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def demos() -> list[str]:

@@ -56,17 +56,15 @@ MARKS = (
 )
 SIGNS = (_OWN, _ERROR_JSON)
 BEGINS = _ERROR_JSON
-ENDING = 8_192  # bytes that are looked at first
+ENDINGS = (2_048, 8_192)  # bytes that are looked at first: what went wrong stands there
 
 
 def recognises(head: bytes, tail: bytes) -> int:
     """2 when texts of torch, torchrun or Python errors stand in it."""
     if _ERROR_JSON.match(head) and (b"py_callstack" in head or b"extraInfo" in head):
         return 2
-    end = (
-        tail[tail.find(b"\n", len(tail) - ENDING) + 1 :] if len(tail) > ENDING else b""
-    )  # what went wrong stands there
-    for parts in ([end], [tail, head] if tail != head else [head]):
+    ends = ([tail[tail.find(b"\n", len(tail) - size) + 1 :]] for size in ENDINGS if len(tail) > size)
+    for parts in (*ends, [tail, head] if tail != head else [head]):
         if (seen := sum(1 for _ in islice(chain.from_iterable(map(_OWN.finditer, parts)), 2))) > 1:
             break
     return seen
