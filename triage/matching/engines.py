@@ -49,6 +49,9 @@ class Engine(Protocol):
     def firsts(self, data: bytes) -> list[tuple[int, int]]:
         """As `ends`, of each expression the first match alone."""
 
+    def some(self, numbers: Sequence[int]) -> Engine:
+        """An engine of some of the expressions, numbered anew; not kept on disk."""
+
 
 def best(expressions: Sequence[Expression]) -> Engine:
     """Hyperscan when it is there and finds what it should, else RE2; a faulty hyperscan only where there is no RE2.
@@ -82,8 +85,10 @@ def _finds(distance: int) -> bool:
 class Hyperscan:
     """All expressions in one database; a scratch space for each thread. Scanning releases the interpreter lock."""
 
-    def __init__(self, expressions: Sequence[Expression]) -> None:
-        self._every, self._once = _Compiled(expressions, 0), _Compiled(expressions, hs.HS_FLAG_SINGLEMATCH)
+    def __init__(self, expressions: Sequence[Expression], stored: bool = True) -> None:
+        self._expressions = expressions
+        self._every = _Compiled(expressions, 0, stored)
+        self._once = _Compiled(expressions, hs.HS_FLAG_SINGLEMATCH, stored)
 
     def ends(self, data: bytes) -> list[tuple[int, int]] | None:
         """See Engine. A line end that an expression crossed counts to the line before it."""
@@ -109,12 +114,16 @@ class Hyperscan:
         self._once.scan(data, lambda index, _start, end, _flags, _context: found.append((end - 1, index)))
         return found
 
+    def some(self, numbers: Sequence[int]) -> Hyperscan:
+        """See Engine."""
+        return Hyperscan([self._expressions[number] for number in numbers], stored=False)
+
 
 class _Compiled:
     """A database that is compiled, or read from the cache, at its first use."""
 
-    def __init__(self, expressions: Sequence[Expression], flags: int) -> None:
-        self._expressions, self._flags = expressions, flags
+    def __init__(self, expressions: Sequence[Expression], flags: int, stored: bool) -> None:
+        self._expressions, self._flags, self._stored = expressions, flags, stored
         self._lock, self._local = threading.Lock(), threading.local()
         self._database: Any = None
 
@@ -129,18 +138,19 @@ class _Compiled:
     def _open(self) -> Any:
         with self._lock:
             if self._database is None:
-                self._database = _database(self._expressions, self._flags)
+                self._database = _database(self._expressions, self._flags, self._stored)
             return self._database
 
 
-def _database(expressions: Sequence[Expression], flags: int) -> Any:
+def _database(expressions: Sequence[Expression], flags: int, stored: bool) -> Any:
     options = [flags | _flags(each) for each in expressions]
-    key = _key([each.regex.encode() for each in expressions], options)
-    stored = cache.read(key)
-    if stored is not None and (database := _loaded(stored)) is not None:
+    key = _key([each.regex.encode() for each in expressions], options) if stored else ""
+    kept = cache.read(key) if stored else None
+    if kept is not None and (database := _loaded(kept)) is not None:
         return database
     database = _compiled(expressions, [scannable(each.regex) for each in expressions], options)
-    cache.write(key, hs.dumpb(database))
+    if stored:
+        cache.write(key, hs.dumpb(database))
     return database
 
 
@@ -231,7 +241,7 @@ class Re2:
                 self._set.Add(b"(?m)" + text)
             except re2.error as error:
                 raise ContentError([f"RE2 refuses {each.regex!r}: {error}"]) from None
-        self._some = bool(expressions)
+        self._expressions = expressions
         self._set.Compile()
 
     def ends(self, data: bytes) -> list[tuple[int, int]] | None:
@@ -256,7 +266,7 @@ class Re2:
 
     def which(self, data: bytes) -> list[int]:
         """See Engine."""
-        return sorted(self._set.Match(data) or []) if self._some and data else []
+        return sorted(self._set.Match(data) or []) if self._expressions and data else []
 
     def firsts(self, data: bytes) -> list[tuple[int, int]]:
         """See Engine; the offset is that of the line's first byte."""
@@ -264,3 +274,7 @@ class Re2:
         for offset, index in self.ends(data) or ():
             first.setdefault(index, offset)
         return [(offset, index) for index, offset in first.items()]
+
+    def some(self, numbers: Sequence[int]) -> Re2:
+        """See Engine."""
+        return Re2([self._expressions[number] for number in numbers])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -34,7 +34,7 @@ _GROUP = 16  # lines among which there is a step
 FAR = 64 << 20  # bytes of a file after which its chunks are sampled more thinly, but for the last
 FULL = 4_000  # lines of one signature read in a file before only the ends of each further chunk are
 MILD = 600  # the same for context and warnings: nobody is named by how many ranks print these
-EVERY, SPARE = 12_000, 20  # lines of all signatures read in a file in full; when that is spent so many of each
+EVERY, SPARE = 8_000, 10  # lines of all signatures read in a file in full; when that is spent so many of each
 ENDS = 2  # lines read of a signature beyond that at either end of a further chunk
 _INLINE = 65_536  # bytes of a chunk that is scanned faster than another thread is woken
 _WIDEST = 16  # chunks in memory at once, of 5 MiB at most
@@ -114,7 +114,7 @@ def _read_all(done: list[_Work], chunks: Chunks, scanner: Scanner, threads: int)
         for step in itertools.chain.from_iterable(work.steps(chunks) for work in done):
             large = len(step.chunk.data) > _INLINE
             if large and width > 1:
-                step.probing = pool.submit(scanner.probe, step.chunk.data)
+                step.probing = pool.submit(scanner.probe, step.chunk.data, step.work.stormy)
             queue.append(step)
             waiting += large
             if waiting >= width or len(queue) > _MANY:
@@ -146,7 +146,7 @@ def _settle(queue: deque[_Step], scanner: Scanner) -> None:
     """Wait for what is being scanned, and scan the rest here."""
     for step in queue:
         if step.ends is None:
-            step.ends = step.probing.result() if step.probing else scanner.probe(step.chunk.data)
+            step.ends = step.probing.result() if step.probing else scanner.probe(step.chunk.data, step.work.stormy)
             step.probing = None
 
 
@@ -168,6 +168,8 @@ class _Work:
         self._before: Chunk | None = None
         self._first: Stamp | None = None
         self._read: dict[int, int] = {}
+        self._marked = Counter[int]()
+        self.stormy = False  # the chunk that was read last
         self._spent, self._ending = 0, False
         self._left: dict[int, int] = {}
         self._gaps: list[Gap] = []
@@ -187,9 +189,12 @@ class _Work:
         """Read the hits of one chunk."""
         chunk = step.chunk
         self._ending = chunk.last
-        found, often = self._scanner.scan(chunk.data, step.ends, self._room), self._often(chunk.data, step.stride)
+        found = self._scanner.scan(chunk.data, step.ends, self._room, self._dull, self.stormy)
+        self.stormy = found.stormy
+        often = self._often(chunk.data, step.stride)
         view = View(chunk, self._before, after)
         hits, marks = self._split(found.hits)
+        self._marked.update(hit.number for hit in marks)
         readings = [reading for hit in self._within_budget(hits, step.far) if (reading := self._reading(view, hit))]
         self._merger.add(readings, view.lines())
         self.sampler.add(view, chunk.data, sorted([*marks, *often]), self._reader, step.far)
@@ -247,8 +252,15 @@ class _Work:
             return sampling.FILE
         most, read = MILD if self._mild(index) else FULL, self._read.get(index, 0)
         if self._spent > EVERY:
-            return ENDS if read < SPARE or self._ending else 0
+            return ENDS if self._ending else max(SPARE - read, 0)
         return max(most - read, 0) + ENDS
+
+    def _dull(self) -> frozenset[int]:
+        """Numbers of which the file gave its share: until its end no more is read of them than the ends of chunks."""
+        if self._ending:
+            return frozenset()
+        marks = (number for number, count in self._marked.items() if count >= sampling.FILE)
+        return frozenset([*(index for index in self._read if self._room(index) <= ENDS), *marks])
 
     def _mild(self, index: int) -> bool:
         signature = self._scanner.signatures[index]

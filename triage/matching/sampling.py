@@ -10,15 +10,15 @@ import regex
 
 from triage.matching.extract import TIMEOUT, compiled
 from triage.matching.readings import Reader
-from triage.matching.scanner import Hit, Marker
+from triage.matching.scanner import OFTEN, Hit, Marker
 from triage.matching.windows import View
 from triage.model.base import Scalar
 from triage.model.event import Mark
 
 FILE, ALL, LEAST = 3_000, 40_000, 100  # marks of a file at most, of all files together about, of a file at least
 _REACH = 1  # lines around a mark that its parser sees: marks are lines by themselves
-_SHARES = {"init": FILE, "env": 500}  # read in full up to here
-_LATER, _FAR = 6, 2  # marks of such a kind read in a chunk once the file gave its share, and far from its ends
+_SHARES = {"env": 500}  # read in full up to here; of other kinds up to FILE, steps always by samples
+_LATER, _FAR = 6, 2  # marks of a kind read in a chunk once the file gave its share, and far from its ends
 _RARE = 500  # marks kept of each kind but steps and initialisations at either end of a file
 
 _INTEGERS = frozenset({"step", "total", "rank", "nranks", "cuda_dev", "nvml_dev", "world_size", "attempt"})
@@ -72,7 +72,7 @@ class Sampler:
                 self._marks[key] = thinned(self._marks[key], 2)
 
     def _affordable(self, hits: Iterable[Hit], later: int) -> list[Hit]:
-        """Once a file gave its share of initialisations and variables, only a few of each further chunk are looked at.
+        """Once a file gave its share of a kind of mark, only a few of each further chunk are looked at.
 
         Steps are thinned later, by chunk; of these the last of every rank counts, of those the first.
         """
@@ -80,7 +80,7 @@ class Sampler:
         for hit in hits:
             by_kind[self._kind(hit)].append(hit)
         for kind, some in by_kind.items():
-            if self._read[kind] > _SHARES.get(kind, self._read[kind]):
+            if kind not in OFTEN and self._read[kind] > _SHARES.get(kind, FILE):
                 by_kind[kind] = some[:: -(-len(some) // later)]
             self._read[kind] += len(by_kind[kind])
         return sorted(hit for some in by_kind.values() for hit in some)

@@ -10,14 +10,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from triage.matching.engines import Engine, Expression, Hyperscan, best
+from triage.matching.engines import STORM, Engine, Expression, Hyperscan, best
 from triage.model.signature import Signature
 
 KEPT = 4_000  # lines kept of one signature at either end of a chunk: a line of each of 4,000 ranks fits
 _SIEVE = 16_384  # bytes of a block in a storm; some hundred lines
+_ENDS = 16_384  # bytes at either end of a chunk that are scanned for everything, even if nothing more of it is read
+_FEW = 1_000  # dull lines of a chunk that an engine may find before another is worth a second
+_AGAIN = 2 << 20  # bytes of such chunks before the first engine; then twice as many, and so on
 STRIDE = 1 << 20  # bytes of a large chunk from one sample of frequent marks to the next
 _SAMPLE = 8_192  # bytes of such a sample
-_OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
+OFTEN = frozenset({"step", "stamp"})  # marks on every other line: scanned by samples, never all of them
 
 
 Maker = Callable[[Sequence[Expression]], Engine]
@@ -46,16 +49,23 @@ class Hit(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What an engine reports of one chunk; None when that is a storm."""
+    """What an engine reports of one chunk; None when that is a storm, or was not asked.
 
+    part, inner: in a storm, an engine without what is dull, if there is one, and what it reports between the ends.
+    """
+
+    asked: bool
     found: list[tuple[int, int]] | None
+    part: _Part | None = None
+    inner: list[tuple[int, int]] | None = None
 
 
 class Found(NamedTuple):
-    """Hits of one chunk, sorted, and per number how many more lines there are at least."""
+    """Hits of one chunk, sorted, per number how many more lines there are at least, and whether that was a storm."""
 
     hits: list[Hit]
     more: dict[int, int]
+    stormy: bool = False
 
 
 class Scanner:
@@ -74,24 +84,76 @@ class Scanner:
     ) -> None:
         self.signatures, self.marks = tuple(signatures), tuple(marks)
         rare, often = _split(self.signatures, self.marks)
-        self._rare, self._often = _Part(rare, engine), _Part(often, engine)
+        self._rare, self._often = (
+            _Part(engine([expression for expression, _ in some]), [number for _, number in some])
+            for some in (rare, often)
+        )
+        self._rest: tuple[frozenset[int], _Part] = frozenset(), self._rare
+        self._stormed, self._again = 0, _AGAIN
 
     @property
     def uses_hyperscan(self) -> bool:
         """Not the fallback."""
         return isinstance(self._rare.engine, Hyperscan)
 
-    def probe(self, data: bytes) -> Ends:
-        """The part of `scan` that needs no interpreter: the one to run in threads."""
-        return self._rare.probe(data)
+    def probe(self, data: bytes, stormy: bool = False) -> Ends:
+        """The part of `scan` that needs no interpreter: the one to run in threads. stormy: a storm is expected."""
+        left_out, part = self._rest
+        asked = not (stormy and left_out)
+        found = self._rare.engine.ends(data) if asked else None
+        if found is not None or not left_out:
+            return Ends(asked, found)
+        first, last = _inside(data)
+        return Ends(asked, None, part, part.engine.ends(data[first:last]))
 
-    def scan(self, data: bytes, ends: Ends | None = None, room: Room = lambda number: KEPT) -> Found:
+    def scan(
+        self,
+        data: bytes,
+        ends: Ends | None = None,
+        room: Room = lambda number: KEPT,
+        dull: Callable[[], frozenset[int]] = frozenset,
+        stormy: bool = False,
+    ) -> Found:
         """Signatures and rare marks in a chunk of whole lines.
 
         ends: what `probe` said of it, if it was asked. room: in a storm, so many lines of a number are kept at either
-        end of the chunk; looking at more of them than anybody will read is what makes storms slow.
+        end of the chunk; looking at more of them than anybody will read is what makes storms slow. dull: numbers that
+        are not looked for in a storm but near the ends of the chunk; asked in a storm only. stormy: the chunk before
+        was a storm, and so this one counts as its continuation.
         """
-        return self._rare.scan(data, ends or self.probe(data), room)
+        ends = ends or self.probe(data, stormy)
+        left_out = dull() if stormy else frozenset()
+        if not left_out:
+            found = ends.found if ends.asked else self._rare.engine.ends(data)
+            left_out = dull() if found is None else left_out
+        return self._thinned(data, ends, room, left_out) if left_out else self._rare.read(data, found, room)
+
+    def _thinned(self, data: bytes, ends: Ends, room: Room, dull: frozenset[int]) -> Found:
+        """A storm of lines that nobody reads any more: between its ends only what is not dull is looked for.
+
+        An engine without what is dull is several times faster, but takes a second to make. So it is made seldom, and
+        one that leaves out less, or nothing, gives the same answer.
+        """
+        (first, last), part = _inside(data), self._without(dull)
+        found = ends.inner if part is ends.part else part.engine.ends(data[first:last])
+        inner = part.read(data[first:last], found, room)
+        hits = [hit for hit in inner.hits if hit.number not in dull]
+        more = {number: count for number, count in inner.more.items() if number not in dull}
+        if inner.more or len(inner.hits) - len(hits) > _FEW:
+            self._stormed += last - first
+        head, tail = (
+            self._rare.read(piece, self._rare.engine.ends(piece), room) for piece in (data[:first], data[last:])
+        )
+        stormy = (len(head.hits) + len(tail.hits)) * len(data) > STORM * (first + len(data) - last)
+        return _joined([(0, head), (first, Found(hits, more)), (last, tail)])._replace(stormy=stormy)
+
+    def _without(self, dull: frozenset[int]) -> _Part:
+        """A part without dull numbers, as good as there is."""
+        left_out, part = self._rest
+        if left_out != dull and self._stormed >= self._again:
+            self._rest = left_out, part = dull, self._rare.without(dull)
+            self._again = 2 * self._stormed
+        return part if left_out <= dull else self._rare
 
     def scan_often(self, data: bytes, stride: int = 0) -> Found:
         """Frequent marks (steps): every line, or those of samples so many bytes apart."""
@@ -112,22 +174,26 @@ def _split(
     ]
     often: list[tuple[Expression, int]] = []
     for number, marker in enumerate(marks, len(signatures)):
-        (often if marker.kind in _OFTEN else rare).append((Expression(marker.regex), number))
+        (often if marker.kind in OFTEN else rare).append((Expression(marker.regex), number))
     return rare, often
 
 
 class _Part:
     """One engine and what each of its expressions stands for."""
 
-    def __init__(self, expressions: list[tuple[Expression, int]], engine: Maker) -> None:
-        self.engine = engine([expression for expression, _ in expressions])
-        self._index = [index for _, index in expressions]
+    def __init__(self, engine: Engine, index: list[int]) -> None:
+        self.engine, self._index = engine, index
 
-    def probe(self, data: bytes) -> Ends:
-        return Ends(self.engine.ends(data))
+    def without(self, dull: frozenset[int]) -> _Part:
+        """The same for all that is not dull."""
+        kept = [at for at, index in enumerate(self._index) if index not in dull]
+        return _Part(self.engine.some(kept), [self._index[at] for at in kept])
 
-    def scan(self, data: bytes, ends: Ends, room: Room) -> Found:
-        return self._storm(data, room) if ends.found is None else _capped(set(self._lines(data, ends.found)))
+    def read(self, data: bytes, ends: list[tuple[int, int]] | None, room: Room) -> Found:
+        return self.storm(data, room)._replace(stormy=True) if ends is None else self.of(data, ends)
+
+    def of(self, data: bytes, ends: list[tuple[int, int]]) -> Found:
+        return _capped(set(self._lines(data, ends)))
 
     def every(self, data: bytes) -> Found:
         """All hits, without a cap: for parts of a file that are small by themselves."""
@@ -163,7 +229,7 @@ class _Part:
                 seen.add(index)
                 yield Hit(start, end, index, at)
 
-    def _storm(self, data: bytes, room: Room) -> Found:
+    def storm(self, data: bytes, room: Room) -> Found:
         """Ask block by block what matches, then look at lines only in the blocks whose lines are kept."""
         blocks = list(_blocks(data))
         inside: dict[int, list[int]] = defaultdict(list)
@@ -227,6 +293,12 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
     return data.rfind(b"\n", 0, at) + 1, len(data) if end < 0 else end
 
 
+def _inside(data: bytes) -> tuple[int, int]:
+    """Offsets between which a chunk is neither start nor end; whole lines."""
+    first = data.find(b"\n", min(_ENDS, len(data))) + 1 or len(data)
+    return first, max(data.rfind(b"\n", 0, max(len(data) - _ENDS, 0)) + 1, first)
+
+
 def _blocks(data: bytes) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(data):
@@ -242,6 +314,16 @@ def _first_lines(hits: Iterator[Hit]) -> Iterator[Hit]:
         if hit.number not in seen:
             seen.add(hit.number)
             yield hit
+
+
+def _joined(parts: list[tuple[int, Found]]) -> Found:
+    """What was found in pieces of a chunk, each with its offset."""
+    hits = [Hit(hit.start + at, hit.end + at, hit.number, hit.at + at) for at, found in parts for hit in found.hits]
+    more: dict[int, int] = defaultdict(int)
+    for _, found in parts:
+        for number, count in found.more.items():
+            more[number] += count
+    return Found(hits, dict(more))
 
 
 def _capped(hits: set[Hit]) -> Found:

@@ -65,9 +65,9 @@ class Lines:
         self.window = window
         self.owner, self.text = owned(window.lines[window.hit])
 
-    def back(self) -> Iterator[tuple[int, str]]:
-        """From the hit line upwards, the hit line first."""
-        for index in range(self.window.hit, -1, -1):
+    def back(self, start: int) -> Iterator[tuple[int, str]]:
+        """From a line upwards, that line first."""
+        for index in range(start, -1, -1):
             owner, text = owned(self.window.lines[index])
             if owner == self.owner:
                 yield index, text
@@ -102,7 +102,7 @@ def joined(window: Window) -> list[tuple[int, str]]:
     """The lines of the message that the hit line belongs to, in order; the hit line alone when it stands by itself."""
     lines = Lines(window)
     tries = 0
-    for index, text in lines.back():
+    for index, text in lines.back(window.hit):
         joiner = _joiner(text)
         if joiner is None:
             continue
@@ -140,7 +140,7 @@ def _first(lines: Lines, index: int, text: str) -> int:
     if TRACEBACK not in text:
         return index
     chained = False
-    for at, line in _above(lines, index):
+    for at, line in lines.back(index - 1):
         if TRACEBACK in line:
             if not chained:
                 break
@@ -150,10 +150,6 @@ def _first(lines: Lines, index: int, text: str) -> int:
         elif not chained and line.strip():
             break
     return index
-
-
-def _above(lines: Lines, index: int) -> Iterator[tuple[int, str]]:
-    return ((at, line) for at, line in lines.back() if at < index)
 
 
 def _traceback(lines: Lines, start: int) -> list[tuple[int, str]]:
