@@ -22,6 +22,7 @@ from triage.model.incident import Incident
 JUMP = 1.5  # times the median before
 RISE = 0.5  # and by this much: losses near zero jump by factors
 BEFORE = 20  # values of the past that count
+SETTLED = 5  # values before a single high one: the first steps of a run go up and down
 _ORDER = ("nan", "diverged", "scale-minimum", "spike")
 _SCALE = re.compile(r"loss[ _]scale\s*[:=]\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
 _LOSS = re.compile(
@@ -136,6 +137,8 @@ def _jump(told: list[Point]) -> Found | None:
             continue
         after = values[index:]
         stays = len(after) > 1 and statistics.median(after[-3:]) >= max(JUMP * middle, middle + RISE)
+        if not stays and index < SETTLED:
+            continue
         return Found("diverged" if stays else "spike", points[index], before=round(middle, 6), peak=max(after))
     return None
 

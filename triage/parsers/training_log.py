@@ -61,9 +61,12 @@ _STEPS = (
     # BasicSR; loops that tell loading beside the whole
     r"\[epoch: {0,4}\d+, iter: {0,9}[\d,]{1,11}, lr:",
     r"(?:Test|Train|Val|Iter): \[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]\s{1,4}Data \d[^\n]{0,60} Batch \d",
+    # PyTorch's own examples of distributed training; TensorFlow's estimators
+    r"\[?GPU:? ?\d{1,3}\]?(?: \|)? Epoch:? (?P<step>\d{1,6}) \| Batchsize: \d+ \| Steps: \d+",
+    r"\bloss = [\d.]{1,20}, step = (?P<step>\d{1,9}) \([\d.]{1,12} sec\)",
     # everybody's own
-    r"\b(?:global[_ ]step|train[_ ]step|step|iter|iteration|update|batch)[ :=#]{1,3}(?P<step>\d{1,9})"
-    r"(?:/(?P<total>\d{1,9}))?[\]:,|)]{0,2} [^\n]{0,80}?\b(?:loss|lm_loss|train_loss)[ :=]{1,3}" + _LOSS +
+    r"\b(?:global[_ ]step|train[_ ]step|[Ss]tep|iter|iteration|update|batch)[ :=#]{1,6}(?P<step>\d{1,9})"
+    r"(?:/(?P<total>\d{1,9}))?[\]:,|)]{0,2} [^\n]{0,80}?\b(?:[Ll]oss|lm_loss|train_loss)[ :=]{1,3}" + _LOSS +
     r"(?:[^\n]{0,80}?\bstep_time(?:_ms)?[ :=]{1,3}(?P<step_ms>[\d.]+))?",
 )  # fmt: skip
 MARKS = (
@@ -79,6 +82,9 @@ MARKS = (
     ("end", r"Run finished \d+ round\(s\) in [\d.]+ ?s"),  # Flower
     ("end", r"Application shutdown complete\."),  # uvicorn: asked to stop, and stopped
     ("end", r"\bdone training\b|epochs completed in [\d.]+ hours"),
+    ("end", r"launch\.py:\d+:main\] Process \d+ exits successfully"),  # DeepSpeed's launcher
+    ("end", r"Loss for final step: [\d.]"),
+    ("well", r"init engine \(profile, create kv cache, warmup model\) took"),  # vLLM
     ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
     ("well", r"Processed prompts: +100%\|"),  # vLLM, offline
     ("well", r"Decode batch[^\n]{0,200}gen throughput \(token/s\): [1-9]"),  # SGLang
