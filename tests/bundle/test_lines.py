@@ -51,3 +51,12 @@ def test_large_pieces_are_counted_the_same(size: int) -> None:
     data = (b"x" * 61 + b"\n") * (size // 62 + 1)
     for start, stop in ((0, size), (17, size - 1), (size // 2, size // 2 + 10)):
         assert feeds(data, start, stop) == data[start:stop].count(b"\n")
+
+
+def test_questions_that_jump_to_and_fro() -> None:
+    data = b"".join(b"x" * (number % 90) + b"\n" for number in range(2_000))
+    chance, lines = Random(3), Counted(1, data)
+    for _ in range(200):
+        offset = chance.randrange(len(data) + 1)
+        assert lines.at(offset) == 1 + data[:offset].count(b"\n")
+    assert Counted(1, b"y" * 90_000).at(90_000) == Counted(1, b"").at(0) == 1
