@@ -84,6 +84,8 @@ MARKS = (
     ("end", r"\bdone training\b|epochs completed in [\d.]+ hours"),
     ("end", r"launch\.py:\d+:main\] Process \d+ exits successfully"),  # DeepSpeed's launcher
     ("end", r"Loss for final step: [\d.]"),
+    ("end", r"wandb: Synced (?:\d+ W&B file|[\w-]{3,60}: )"),  # Python came to its end by itself
+    ("end", r"\b[Bb]est (?:[Hh]yper-?[Pp]arameters|trial)(?: [Ff]ound)?:"),  # a search for hyperparameters
     ("well", r"init engine \(profile, create kv cache, warmup model\) took"),  # vLLM
     ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
     ("well", r"Processed prompts: +100%\|"),  # vLLM, offline
