@@ -24,6 +24,7 @@ from pathlib import Path
 from benchmarks.scan_log import write
 from benchmarks.watching import EXPLAIN, Watched, watched
 from triage.matching.loading import catalogue
+from triage.matching.matcher import cores
 
 CAT = ["sh", "-c", 'exec cat "$0" > /dev/null']
 COUNT = [sys.executable, "-m", "benchmarks.scan_lines"]
@@ -69,7 +70,7 @@ def measures(log: Path, folder: Path, rg: str | None) -> Iterator[tuple[str, Wat
     yield "triage, first time", watched([*EXPLAIN, str(log)], environment)
     yield "triage", watched([*EXPLAIN, str(log)], environment)
     yield "triage, one core", watched([*EXPLAIN, str(log)], one)
-    yield "engine", watched([*COUNT, str(log), str(os.cpu_count())], environment)
+    yield "engine", watched([*COUNT, str(log), str(cores())], environment)
     yield "engine, one core", watched([*COUNT, str(log), "1"], one)
     if rg:
         patterns = folder / "patterns"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -256,3 +257,17 @@ def test_a_size_beyond_floats_is_no_match(size: str) -> None:
     tried = signature("memory/tried", r"Tried to allocate (?P<size>\S+ \w+)", fields={"size": {"type": "bytes"}})
     assert matched({"a.log": f"Tried to allocate {size}\n"}, [tried]).signals == ()
     assert len(matched({"a.log": "Tried to allocate 2 GiB\n"}, [tried]).signals) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes are not bound to processors here")
+def test_threads_are_as_many_as_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIAGE_CORES", raising=False)
+    every = os.sched_getaffinity(0)
+    assert module.cores() == len(every)
+    os.sched_setaffinity(0, {min(every)})
+    try:
+        assert module.cores() == 1
+    finally:
+        os.sched_setaffinity(0, every)
+    monkeypatch.setenv("TRIAGE_CORES", "5")
+    assert module.cores() == 5

@@ -53,9 +53,12 @@ class Matched(Record, frozen=True, kw_only=True):
 
 
 def cores() -> int:
-    """Threads to scan with: TRIAGE_CORES, else all processors."""
+    """Threads to scan with: TRIAGE_CORES, else the processors that this process may use (a job step has its share)."""
     wanted = os.environ.get("TRIAGE_CORES", "")
-    return max(1, int(wanted)) if wanted.isdigit() else os.cpu_count() or 1
+    if wanted.isdigit():
+        return max(1, int(wanted))
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (len(affinity(0)) if affinity else os.cpu_count()) or 1
 
 
 def markers(parser: Parser, sources: Iterable[str]) -> list[Marker]:
