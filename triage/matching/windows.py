@@ -43,16 +43,12 @@ class View:
         self._wide += before + after >= _WIDE
         dense = len(self._data) <= _SMALL or self._wide > _DENSE
         texts, numbers, hit = (self._of_all if dense else self._of_some)(start, before, after)
+        texts[hit : hit + 1] = [self.text(start, at)]
         above, below = _last(self._before, before - hit), _first(self._after, after - (len(texts) - hit - 1))
-        return Window(
-            file=self.file,
-            lines=(
-                *(text for text, _ in above), *texts[:hit], self.text(start, at), *texts[hit + 1 :],
-                *(text for text, _ in below),
-            ),
-            numbers=(*(number for _, number in above), *numbers, *(number for _, number in below)),
-            hit=len(above) + hit,
-        )  # fmt: skip
+        if above or below:
+            texts = [*(text for text, _ in above), *texts, *(text for text, _ in below)]
+            numbers = [*(number for _, number in above), *numbers, *(number for _, number in below)]
+        return Window(file=self.file, lines=tuple(texts), numbers=numbers, hit=len(above) + hit)
 
     def _of_all(self, start: int, before: int, after: int) -> _Cut:
         """The lines around one cut out of all lines of the chunk."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import msgspec
@@ -52,7 +52,7 @@ class Window(Record, frozen=True, kw_only=True):
 
     file: File
     lines: tuple[str, ...]
-    numbers: tuple[int, ...]
+    numbers: Sequence[int]
     hit: int
 
 
