@@ -37,7 +37,7 @@ class Disk:
 
     def open(self) -> io.BufferedReader:
         """A reader over this part as large as it was when it was found."""
-        return io.BufferedReader(_DiskReader(self), BUFFER)
+        return io.BufferedReader(_DiskReader(self), min(BUFFER, max(self.size, 1)))
 
     def part(self, start: int, size: int) -> Disk:
         """A piece of it."""

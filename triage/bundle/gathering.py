@@ -279,7 +279,7 @@ class Gathering:
         if not codecs:
             start = max(0, blob.size - SAMPLE) // 4 * 4  # at the start of a character of UTF-16 or UTF-32, too
             with blob.part(start, SAMPLE + 4).open() as stream:
-                return stream.read(), None, False
+                return stream.read(SAMPLE + 4), None, False  # without a size it would ask for 8 KiB at a time
         tail = b""
         with Inflation(blob, codecs, limits) as inflation:
             while block := inflation.stream.read(BUFFER):
