@@ -34,6 +34,18 @@ def test_the_verdict(values: list[object], verdict: str, since: int) -> None:
     assert all(fact.entity == {} and fact.evidence for fact in derived)
 
 
+@pytest.mark.parametrize(("norms", "since"), [(["0.4", "nan", "nan", "inf"], 1), (["nan"] * 5, 0)])
+def test_gradients_that_stay_no_number(norms: list[str], since: int) -> None:
+    derived = told([2.0] * len(norms), {at: f"lm loss: 2.0 | grad norm: {norm} |" for at, norm in enumerate(norms)})
+    assert named(derived, "loss.verdict") == ["gradient-nan"]
+    assert named(derived, "loss.since_step") == [since]
+
+
+@pytest.mark.parametrize("norms", [["nan", "nan"], ["nan", "nan", "nan", "0.3"], ["0.1", "2e9", "0.2"]])
+def test_gradients_that_a_scaler_skipped(norms: list[str]) -> None:
+    assert not told([2.0] * len(norms), {at: f"lm loss: 2.0 | grad norm: {norm} |" for at, norm in enumerate(norms)})
+
+
 @pytest.mark.parametrize(
     "values",
     [

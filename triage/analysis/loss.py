@@ -1,6 +1,6 @@
 """What the loss did, from the step lines of logs and from step files.
 
-loss.verdict      nan | diverged | scale-minimum | spike (the worst over all logs; it has no rank: all share the loss)
+loss.verdict      nan | diverged | gradient-nan | scale-minimum | spike: the worst over all logs, without a rank
 loss.since_step   the first step of it
 loss.before, loss.peak    median before it and highest value after (finite ones)
 """
@@ -23,7 +23,9 @@ JUMP = 1.5  # times the median before
 RISE = 0.5  # and by this much: losses near zero jump by factors
 BEFORE = 20  # values of the past that count
 SETTLED = 5  # values before a single high one: the first steps of a run go up and down
-_ORDER = ("nan", "diverged", "scale-minimum", "spike")
+LAST = 3  # steps at the end whose gradient norm is no number: a loss scaler skips one or two
+_ORDER = ("nan", "diverged", "gradient-nan", "scale-minimum", "spike")
+_NORM = re.compile(r"[Gg]rad(?:ient)?[ _]?_?[Nn]orm['\")]?\s{0,3}[:=]\s{0,4}[+-]?(\d|(?i:nan|inf)\b)")
 _SCALE = re.compile(r"loss[ _]scale\s*[:=]\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
 _LOSS = re.compile(
     r"(?<!val )(?<!eval )(?<![\w/])(?:lm[ _]|train(?:ing)?[ _/]|reduced_train_)?loss['\"]?\s*[:=]\s*"
@@ -41,6 +43,7 @@ class Point:
     scale: float | None
     where: Where
     text: str = ""
+    norm: bool | None = None  # is the norm of its gradient a number, when the line tells it
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ def _curves(incident: Incident) -> list[list[Point]]:
         named = _LOSS.search(mark.event.text) if told is None else None
         value = _float(named.group(1) if named else told)
         number = float(scale.group(1)) if scale else None
-        point = Point(int(step), value, number, mark.event.where, mark.event.text)
+        norm = _NORM.search(mark.event.text) if "orm" in mark.event.text else None
+        finite = norm.group(1).isdigit() if norm else None
+        point = Point(int(step), value, number, mark.event.where, mark.event.text, finite)
         curves[mark.event.where.file, mark.event.rank][int(step)] = point
     for fact in incident.facts:
         if fact.name == "steps.series.loss" and isinstance(fact.value, list):
@@ -103,7 +108,7 @@ def _float(value: object) -> float | None:
 
 def _judge(points: list[Point]) -> Found | None:
     told = [point for point in points if point.loss is not None]
-    return _not_a_number(told) or (None if _by_epoch(points) else _jump(told)) or _scale(points)
+    return _not_a_number(told) or (None if _by_epoch(points) else _jump(told)) or _gradients(points) or _scale(points)
 
 
 def _by_epoch(points: list[Point]) -> bool:
@@ -141,6 +146,13 @@ def _jump(told: list[Point]) -> Found | None:
             continue
         return Found("diverged" if stays else "spike", points[index], before=round(middle, 6), peak=max(after))
     return None
+
+
+def _gradients(points: list[Point]) -> Found | None:
+    """The norm is no number up to the end: nothing is learnt any more, whatever the loss says."""
+    told = [point for point in points if point.norm is not None]
+    bad = list(itertools.takewhile(lambda point: not point.norm, reversed(told)))
+    return Found("gradient-nan", bad[-1]) if len(bad) >= LAST else None
 
 
 def _scale(points: list[Point]) -> Found | None:

@@ -33,7 +33,10 @@ def chunks(stream: io.BufferedReader, file: File) -> Iterator[Chunk]:
         following = _block(stream, space)
         plain = plainly(block, first_line, wrapped)
         yield Chunk(file=file, last=not following, **plain._asdict())
-        first_line += feeds(block, 0, len(block))
+        if wrapped is NONE:  # making it plain takes no line feed away, and who looked at hits has counted most of them
+            first_line = plain.lines.at(len(plain.data))
+        else:
+            first_line += feeds(block, 0, len(block))
         block = following
 
 

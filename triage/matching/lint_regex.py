@@ -16,6 +16,7 @@ from triage.matching.windows import LINE
 from triage.model.signature import Pattern
 
 LEAST = 4  # characters of a fixed part: below, the scanner stops at every other line
+_TRIES = 3
 SLOW = 0.05  # seconds for the longest line that is read; a thousand such lines would be a minute
 _GROWTH = 2.6  # times as long for twice the text: linear is 2, quadratic 4
 _SHORT, _QUICK = 1_024, 0.0005  # a text of so many characters that takes less than this needs no second look
@@ -105,10 +106,16 @@ def slowness(expression: str, lines: tuple[str, ...]) -> str | None:
             continue
         if short >= 10 * SLOW:
             return f"super-linear: no end within {short * 1000:.0f} ms for {_SHORT} characters like {near.text(32)!r}"
-        half, whole = _seconds(expression, near, LINE // 2), _seconds(expression, near, LINE)
-        if whole >= 10 * SLOW or (whole > SLOW and whole > _GROWTH * half):
+        whole = min(_too_slow(expression, near) for _ in range(_TRIES))  # a busy machine is slow, but not each time
+        if whole:
             return f"super-linear: {whole * 1000:.0f} ms for {LINE} characters like {near.text(len(near.rest) + 32)!r}"
     return None
+
+
+def _too_slow(expression: str, near: _Near) -> float:
+    """Seconds of a whole line, 0 when they are few or grow no faster than the line."""
+    half, whole = _seconds(expression, near, LINE // 2), _seconds(expression, near, LINE)
+    return whole if whole >= 10 * SLOW or (whole > SLOW and whole > _GROWTH * half) else 0.0
 
 
 class _Near(NamedTuple):
