@@ -54,3 +54,10 @@ def test_half_of_the_lines_decide_and_looking_ends_when_they_have(own: int, line
     told = min(own, lines) * 2 >= lines
     assert nccl_log.recognises(head, b"") == (0 if not own else 2 if told else 1)
     assert nccl_log.recognises(head, line) == (2 if own and told else 1)
+
+
+def test_a_communicator_that_is_destroyed_in_order_says_that_all_is_well() -> None:
+    line = "node017:10:10 [0] NCCL INFO comm 0x79ec210 rank 0 nranks 16 cudaDev 0 busId 7000 - {} COMPLETE"
+    well = [regex for kind, regex in nccl_log.MARKS if kind == "well"]
+    assert any(re.search(regex, line.format("Destroy")) for regex in well)
+    assert not any(re.search(regex, line.format("Abort")) for regex in well)

@@ -33,6 +33,7 @@ MARKS = (
     ("init", rf"NCCL INFO [^\n]{{0,120}}?{_INIT} busId (?P<bus_id>[0-9a-fA-F]+)[^\n]{{0,120}}? - Init COMPLETE"),
     ("init", rf"NCCL INFO [^\n]{{0,120}}?{_INIT}{_NVML}[^\n]{{0,120}}? - Init START"),
     ("init", rf"NCCL INFO [^\n]{{0,120}}?{_INIT} busId (?P<bus_id>[0-9a-fA-F]+)[^\n]{{0,120}}? - Init START"),
+    ("well", r"NCCL INFO comm 0x[0-9a-fA-F]+ rank \d+ nranks \d+ [^\n]{0,120}? - Destroy COMPLETE"),  # not Abort
     ("start", r"(?:^|: |\] |INFO )NCCL version \d+\.\d+[^\n]{0,40}"),
     ("env", r"NCCL INFO (?P<name>[A-Z][A-Z0-9_]{3,60}) set by environment to (?P<value>[^\n]{0,200}?)\.?$"),
     ("env", r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]{1,60}) set to (?P<value>[^\n]{0,200}?)\.?$"),
