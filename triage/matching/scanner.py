@@ -137,15 +137,13 @@ class Scanner:
         (first, last), part = _inside(data), self._without(dull)
         found = ends.inner if part is ends.part else part.engine.ends(data[first:last])
         inner = part.read(data[first:last], found, room)
-        hits = [hit for hit in inner.hits if hit.number not in dull]
-        more = {number: count for number, count in inner.more.items() if number not in dull}
-        if inner.more or len(inner.hits) - len(hits) > _FEW:
+        if inner.more or sum(hit.number in dull for hit in inner.hits) > _FEW:
             self._stormed += last - first
         head, tail = (
             self._rare.read(piece, self._rare.engine.ends(piece), room) for piece in (data[:first], data[last:])
         )
         stormy = (len(head.hits) + len(tail.hits)) * len(data) > STORM * (first + len(data) - last)
-        return _joined([(0, head), (first, Found(hits, more)), (last, tail)])._replace(stormy=stormy)
+        return _joined([(0, head), (first, _lively(inner, dull, room)), (last, tail)])._replace(stormy=stormy)
 
     def _without(self, dull: frozenset[int]) -> _Part:
         """A part without dull numbers, as good as there is."""
@@ -314,6 +312,23 @@ def _first_lines(hits: Iterator[Hit]) -> Iterator[Hit]:
         if hit.number not in seen:
             seen.add(hit.number)
             yield hit
+
+
+def _lively(found: Found, dull: frozenset[int], room: Room) -> Found:
+    """Without dull numbers; of others as many lines as there is room for at either end, however they were counted."""
+    by_number: dict[int, list[Hit]] = defaultdict(list)
+    for hit in found.hits:
+        if hit.number not in dull:
+            by_number[hit.number].append(hit)
+    hits: list[Hit] = []
+    more: dict[int, int] = {}
+    for number, some in by_number.items():
+        most = min(room(number), KEPT)
+        kept = some[:most] + some[most:][-most:]
+        hits += kept
+        if len(kept) < len(some) or number in found.more:
+            more[number] = 1
+    return Found(sorted(hits), more)
 
 
 def _joined(parts: list[tuple[int, Found]]) -> Found:
