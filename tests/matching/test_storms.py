@@ -18,7 +18,7 @@ WAIT = signature("nccl/wait", r"[Ww]aiting for rank (?P<rank>\d+)", fields={"ran
 CHUNK = 40_000
 LINES = [f"card {number % 7} is lost, try {number:05d}" for number in range(20_000)]
 LINES[9_000] = "Waiting for rank 5"
-LINES[12_000:12_400] = ["Waiting for rank 6"] * 400  # more than is read of one signature
+LINES[12_000:12_250] = ["Waiting for rank 6"] * 250  # more than is read of one signature
 TEXT = "\n".join([*LINES, "calm", *(f"step {number} of the next run" for number in range(5_000)), LINES[0]]) + "\n"
 
 
@@ -83,7 +83,7 @@ def test_ends_of_a_chunk_are_whole_lines() -> None:
     assert Scanner([LOST]).scan(b"card 1 is lost\n" * 400, None, dull=lambda: frozenset([0]), stormy=True).stormy
 
 
-def test_marks_count_among_what_a_file_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_each_kind_of_mark_a_file_has_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triage.matching.sampling.FILE", 500)
     monkeypatch.setattr(Plain, "MARKS", (("restart", r"try (?P<attempt>\d+)"),))
     read: list[int] = []
@@ -92,4 +92,17 @@ def test_marks_count_among_what_a_file_gave(monkeypatch: pytest.MonkeyPatch) -> 
         Sampler, "_mark", lambda self, view, hit, reader: read.append(1) or mark(self, view, hit, reader)
     )
     assert found().marks
-    assert len(read) < 3_000  # of twenty thousand lines that are one
+    assert len(read) < 900  # without a share it is half as many again
+
+
+@pytest.mark.skipif(not FAST, reason="hyperscan is not installed")
+def test_a_chunk_gives_the_same_with_and_without_an_engine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [*LINES[:4_000], *["Waiting for rank 6"] * 250, *LINES[4_000:8_000]]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    answers = []
+    for again in (0, 1 << 40):
+        monkeypatch.setattr(scanner, "_AGAIN", again)
+        answers.append(Scanner([LOST, WAIT]).scan(data, None, lambda number: 5, lambda: frozenset([0]), stormy=True))
+    assert answers[0] == answers[1]
+    assert answers[0].more[1] == 1
+    assert sum(hit.number == 1 for hit in answers[0].hits) == 10
