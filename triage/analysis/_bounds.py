@@ -129,11 +129,15 @@ def _fillings(incident: Incident) -> Iterator[tuple[float, float, float]]:
 
 def epoch(incident: Incident, step_ms: float | None, parts: list[Part]) -> str:
     """An epoch in minutes, as it is and with the first part hidden; empty when no log counts an epoch's steps."""
+    if step_ms is None or not parts:
+        return ""
     totals = [
-        mark.fields.get("total") for mark in incident.marks if mark.kind == "step" and _EPOCH.search(mark.event.text)
+        mark.fields.get("total")
+        for mark in incident.marks
+        if mark.kind == "step" and "poch" in mark.event.text and _EPOCH.search(mark.event.text)
     ]
     steps = [int(total) for total in totals if isinstance(total, (int, str)) and str(total).isdigit()]
-    if not steps or step_ms is None or not parts:
+    if not steps:
         return ""
     minutes = max(steps) * step_ms / 60_000
     least = minutes * (1 - parts[0].share)

@@ -39,7 +39,8 @@ class Identity(Record, frozen=True, kw_only=True):
             number = self._process(_text(entity.get("node")), int(entity["pid"] or 0))
             if number is not None:
                 return self.ranks.get(number)
-        return self._only([rank for rank in self.ranks.values() if _fits(rank, entity)])
+        key = next((key for key in ("pci", "gpu", "local_rank") if entity.get(key) is not None), None)
+        return self._only(_fitting(self.ranks.values(), entity, key)) if key else None
 
     def _process(self, node: str | None, pid: int) -> int | None:
         """The rank of a process; a log without a host name may mean any node, so the number must be one rank's only."""
@@ -77,15 +78,11 @@ def _of_rank(rank: Rank) -> dict[str, Scalar]:
     }
 
 
-def _fits(rank: Rank, entity: Mapping[str, Scalar]) -> bool:
-    """Is this the rank of a GPU or of a local rank? The node must agree when both know it."""
-    node = entity.get("node")
-    if node is not None and rank.node is not None and rank.node != node:
-        return False
-    for key, own in (("pci", rank.pci), ("gpu", rank.gpu), ("local_rank", rank.local_rank)):
-        if entity.get(key) is not None:
-            return own is not None and own == entity[key]
-    return False
+def _fitting(ranks: Iterable[Rank], entity: Mapping[str, Scalar], key: str) -> list[Rank]:
+    """Ranks of a GPU or of a local rank. The node must agree when both know it."""
+    value, node = entity[key], entity.get("node")
+    found = [rank for rank in ranks if getattr(rank, key) == value]
+    return [rank for rank in found if node is None or rank.node is None or rank.node == node]
 
 
 def _same_gpu(gpu: Gpu, entity: Mapping[str, Scalar], key: str) -> bool:

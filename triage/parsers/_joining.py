@@ -45,6 +45,11 @@ _GOES_ON = re.compile(
 _THREAD = re.compile(
     r"\s*Thread (?:0x)?[0-9a-fA-F]+ ?[\w ]*\((?:active|idle|most recent call first)[^)\n]*\)|Current thread 0x"
 )
+_PLACE = re.compile(r"(?<!:\d\d):\d+\]")  # the end of what GLOG matches, and no time of day
+_HINTS = (
+    TRACEBACK, "terminate called", "Fatal Python error", "Faulthandler", "Thread ", "Current thread", "*** Process received signal",
+    "Root Cause", "=" * 20, "*" * 20,
+)  # fmt: skip
 _ENTRY = re.compile(r"\s{0,4}\[\d+\]:\s*$")
 _VERDICT = re.compile(r"\s{0,4}Root Cause(?: \(first observed failure\))?:\s*$")
 _ROW = re.compile(r"\s{1,8}\w{1,12}\s{0,8}: ")
@@ -72,12 +77,26 @@ class Lines:
             if owner == self.owner:
                 yield index, text
 
+    def starts(self) -> Iterator[tuple[int, str]]:
+        """From the hit line upwards, those at which a message may begin; who printed the others is not asked."""
+        for index in range(self.window.hit, -1, -1):
+            line = self.window.lines[index]
+            if _may_begin(line):
+                owner, text = owned(line)
+                if owner == self.owner:
+                    yield index, text
+
     def onward(self, start: int) -> Iterator[tuple[int, str]]:
         """From a line downwards, that line first."""
         for index in range(start, len(self.window.lines)):
             owner, text = owned(self.window.lines[index])
             if owner == self.owner:
                 yield index, text
+
+
+@lru_cache(maxsize=8192)
+def _may_begin(line: str) -> bool:
+    return any(hint in line for hint in _HINTS) or _PLACE.search(line) is not None
 
 
 @lru_cache(maxsize=8192)
@@ -102,7 +121,7 @@ def joined(window: Window) -> list[tuple[int, str]]:
     """The lines of the message that the hit line belongs to, in order; the hit line alone when it stands by itself."""
     lines = Lines(window)
     tries = 0
-    for index, text in lines.back(window.hit):
+    for index, text in lines.starts():
         joiner = _joiner(text)
         if joiner is None:
             continue
@@ -120,6 +139,7 @@ _Joiner = Callable[[Lines, int], list[tuple[int, str]]]
 
 @lru_cache(maxsize=8192)
 def _joiner(text: str) -> _Joiner | None:
+    """How the message that begins with a line is joined; each of them needs one of _HINTS or _PLACE."""
     if TRACEBACK in text:
         return _traceback
     if GLOG.match(text):
