@@ -63,12 +63,41 @@ def test_other_bars_and_evaluations_are_no_steps(part: str) -> None:
         ("2026-03-01T10:00:01.123456789Z Train:  32%|██▌     | 200/619 [02:23<04:35,  1.52it/s]", "200"),
         ("Test: [10/124] Data 75.717 (96.748) Batch 76.307 (104.039).", "10"),
         ("2026-08-12 05:44:02,294 Epoch[1] Batch [220]  Speed: 606.44 samples/sec,  loss=46.012,", "220"),
+        ("Epoch [1/5], Step [300/600], Loss: 0.2156", "300"),
+        ("[2,  4000] loss: 1.837", "4000"),
+        ("Epoch: 003/010 | Batch 0400/0469 | Loss: 0.1904", "0400"),
+        ("epoch: 4 train loss: 0.3120 val loss: 0.4011", None),
+        ("| epoch   1 |   400/ 2983 batches | lr 20.00 | ms/batch 12.34 | loss  6.81 | ppl   907.11", "400"),
+        ("Step 150/100000; acc:  11.02; ppl: 871.31; xent: 6.77; lr: 0.00010;", "150"),
+        ("epoch: 1 step: 400, loss is 2.2811", "400"),
+        ("I0512 17:43:20.057090 14426 solver.cpp:243] Iteration 4450, loss = 1.42478", "4450"),
+        ("completed step: 12, seconds: 10.344, TFLOP/s/device: 346.932, loss: 12.979", "12"),
+        ("40\timages/sec: 134.4 +/- 0.9 (jitter = 5.4)\t8.007", "40"),
+        ("Epoch 34 | iter 3050700 step 610140 | loss train: 2.846, val: 2.861 | iter time: 112.20 ms", "3050700"),
+        ("1875/1875 [==============================] - 4s 2ms/step - loss: 0.2958 - accuracy: 0.9134", "1875"),
+        (" 812/1875 ━━━━━━━━━━━━━━━━━━━━ 2s 2ms/step - accuracy: 0.9534 - loss: 0.1058", "812"),
+        ("(TaskRunner pid=77) step:4 - actor/pg_loss:0.011 - perf/throughput:1234.5", "4"),
+        ("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648", None),
         ("23-05-06 20:54:16.019 - INFO: [epoch: 19, iter: 121,300, lr:(1.723e-04,)] l_pix: 5.1293e-03", None),
     ],
 )
 def test_lines_of_other_loops(line: str, step: str | None) -> None:
     found = [values for kind, values in marks(line) if kind == "step"]
     assert found and found[0].get("step") == step
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1",
+        "RuntimeError: step() was called 3 times before the loss was known",
+        "the loss is logged every 10 steps",
+        "valid loss at iteration 45000 | lm loss value: 2.327091E+00",
+        "Saved checkpoint at step 400",
+    ],
+)
+def test_lines_that_tell_of_no_step(line: str) -> None:
+    assert not [kind for kind, _ in marks(line) if kind == "step"]
 
 
 def test_ends() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ UNSEEN_S = 3600.0  # a log that begins with the failure hides the work before it
 AFTER_S = 900.0  # and this long after its end (teardown, watchdogs, clock offsets not yet known)
 PROGRESS_S = 120.0  # steps of another file this long after a survivable signal make it noise
 READINGS = frozenset({"nvidia_smi", "gpu", "nvlink"})  # a reading says how it was then, not since when
+_BAR = "%|"  # of a progress bar
 FAILURES = frozenset({"error", "fatal"})
 
 
@@ -180,7 +181,7 @@ class _Last(msgspec.Struct):
 def _last_progress(time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[Fact]) -> _Last:
     steps = [mark for mark in marks if mark.kind in {"step", "end"}]
     lines: dict[str, int] = {}
-    for mark in steps:
+    for mark in _without_redrawn(steps):
         where = mark.event.where
         lines[where.file] = max(lines.get(where.file, 0), where.line or 0)
     times = [seconds for mark in steps if (seconds := time.at(mark.event)[0]) is not None]
@@ -189,6 +190,23 @@ def _last_progress(time: clocks.Clocks, marks: Sequence[Mark], facts: Sequence[F
     }
     waiting = {fact.where.file for fact in facts if fact.name == "k8s.pod.phase" and fact.value == "Pending"}
     return _Last(lines=lines, at=max(times, default=None), begun=frozenset(begun - waiting))
+
+
+def _without_redrawn(steps: Sequence[Mark]) -> Iterator[Mark]:
+    """All but the last state of a file's bar: a bar is drawn once more when an exception ends the loop around it."""
+    last: dict[str, Mark] = {}
+    for mark in steps:
+        known = last.get(mark.event.where.file)
+        if known is None or (known.event.where.line or 0) < (mark.event.where.line or 0):
+            last[mark.event.where.file] = mark
+    for mark in steps:
+        end = last[mark.event.where.file]
+        if _BAR not in end.event.text or _BAR not in mark.event.text or _count(mark) != _count(end):
+            yield mark
+
+
+def _count(mark: Mark) -> Scalar:
+    return mark.fields.get("step")
 
 
 def _quiet(item: Placed, progress: _Last, pace: Pace, answered: int) -> Placed:

@@ -47,8 +47,8 @@ _THREAD = re.compile(
 )
 _PLACE = re.compile(r"(?<!:\d\d):\d+\]")  # the end of what GLOG matches, and no time of day
 _HINTS = (
-    TRACEBACK, "terminate called", "Fatal Python error", "Faulthandler", "Thread ", "Current thread", "*** Process received signal",
-    "Root Cause", "=" * 20, "*" * 20,
+    TRACEBACK, "terminate called", "Fatal Python error", "Faulthandler", "Thread ", "Current thread",
+    "*** Process received signal", "Root Cause", "=" * 20, "*" * 20,
 )  # fmt: skip
 _ENTRY = re.compile(r"\s{0,4}\[\d+\]:\s*$")
 _VERDICT = re.compile(r"\s{0,4}Root Cause(?: \(first observed failure\))?:\s*$")

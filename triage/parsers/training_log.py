@@ -19,6 +19,11 @@ _HEAD = r"(?:^|\][: ]{1,2}|\) |\dZ |^[\w.-]{1,60}\d: )\s{0,6}(?:(?:Epoch|Train|t
 _BAR = _HEAD + r"\d{1,3}%\|[^|\n]{0,160}\|"
 _COUNT = r" {1,3}(?P<step>\d+)/(?P<total>\d+) \[[^\]\n]{0,80}?"
 _MEGATRON = r"iteration\s{1,10}(?P<step>\d+)/\s{0,10}(?P<total>\d+) \|[^\n]{0,200}?elapsed time per iteration "
+_OPEN = r"[\]'\":=#|( ]{0,4}\[?"
+_TOLD = (
+    r"\b[^\n]{0,200}?(?:(?:[Ll]oss|LOSS)[^\n\d]{0,24}?(?:\d|nan\b|NaN|inf\b)"
+    r"|\d ?(?:samples?|images?|imgs?|tokens?|tok|seqs?|sequences|examples|frames|steps)/s)"
+)
 _STEPS = (
     # Megatron-LM, Megatron-DeepSpeed
     _MEGATRON + r"\(ms\): (?P<step_ms>[\d.]+)(?:[^\n]{0,300}?lm loss: " + _LOSS + ")?",
@@ -27,7 +32,7 @@ _STEPS = (
     r"iteration (?P<step>\d+)/(?P<total>\d+) \| [^\n]{0,400}?train_step_timing in s: (?P<step_s>[\d.]+)",
     r"global_step=(?P<step>\d+)(?:\.0)?, [^\n]{0,160}?train_step_timing in s=(?P<step_s>[\d.]+)",
     # DeepSpeed: timer, step report, pipeline engine
-    r"/global_step=(?P<step>\d+), RunningAvgSamplesPerSec=",
+    r"\d/(?:global_step=)?(?P<step>\d+), RunningAvgSamplesPerSec=",
     r"\[Rank \d+\] step=(?P<step>\d+), skipped=\d+",
     r"steps: (?P<step>\d+) loss: " + _LOSS + r" iter time \(s\): (?P<step_s>[\d.]+)",
     # torchtitan
@@ -50,6 +55,7 @@ _STEPS = (
     # the MNIST example of PyTorch
     r"Train Epoch: \d+ \[ {0,6}(?P<step>\d+)/(?P<total>\d+) [^\]\n]{0,12}\]\s{1,6}Loss: " + _LOSS,
     r"\bTest set: Average loss: [\d.]",
+    r"\* (?:Acc|Prec)@1:? {1,3}[\d.]{1,10} ",
     # MetricLogger of DETR, MAE, LAVIS, with any head
     r"\w  ?\[ {0,6}(?P<step>\d+)/(?P<total>\d+)\]\s{1,4}eta: [\d:]",
     # mmcv, mmengine; detectron2
@@ -64,10 +70,42 @@ _STEPS = (
     # PyTorch's own examples of distributed training; TensorFlow's estimators
     r"\[?GPU:? ?\d{1,3}\]?(?: \|)? Epoch:? (?P<step>\d{1,6}) \| Batchsize: \d+ \| Steps: \d+",
     r"\bloss = [\d.]{1,20}, step = (?P<step>\d{1,9}) \([\d.]{1,12} sec\)",
+    # MaxText; tf_cnn_benchmarks; OpenNMT; verl; llm-foundry; OLMo; ESPnet
+    r"completed step: (?P<step>\d+), seconds: (?P<step_s>[\d.]+)",
+    r"(?:^|: )(?P<step>\d+)\s{1,8}images/sec: [\d.]{1,12} \+/- ",
+    r"\bStep (?P<step>\d+)/ {0,8}(?P<total>\d+); {1,3}acc: ",
+    r"\bstep:(?P<step>\d+) - [\w/]{1,60}:",
+    r"\[batch=(?P<step>\d+)/(?P<total>\d+)\]",
+    r"\[(?:train|step)[:=](?P<step>\d+)(?:/(?P<total>\d+))?, ?epoch",
+    r"^\d{1,6}\|(?P<step>\d{1,9})\|Loss: \d",  # torchtune
+    r"\b\d{1,6}epoch:train:\d{1,9}-(?P<step>\d{1,9})batch: ",
+    # Swin and kin; OpenCLIP; the word language model; the CIFAR tutorial
+    r"Train: \[\d+/\d+\]\[ {0,8}(?P<step>\d+)/(?P<total>\d+)\]",
+    r"Train Epoch: \d+ \[ {0,9}(?P<step>\d+)/(?P<total>\d+) \(\d{1,3}%\)\]",
+    r"\| {1,8}(?P<step>\d+)(?:/ {0,8}(?P<total>\d+))? batches \|",
+    r"\[\d+, {1,8}(?P<step>\d+)\] {1,4}(?:train_)?loss",
+    # Keras, as text and as bars; TensorFlow's estimators
+    r"^\s{0,4}(?P<step>\d{1,7})/(?P<total>\d{1,7}) (?:\[[=>.]{10,60}\]|━{10,60})",
+    r"global_step/sec: \d",
+    # Darknet, StyleGAN, XGBoost and LightGBM, stable-baselines, MLPerf, Gluon, MindSpore, nanotron
+    r"^\s{0,4}(?P<step>\d{1,8}): [\d.]{1,20}, [\d.]{1,20} avg loss",
+    r"\btick (?P<step>\d{1,8})\s{1,8}kimg ",
+    r"^\[(?P<step>\d{1,7})\]\s{1,4}(?:train|valid|validation|test|eval)[\w']{0,20}-\w{2,20}: ?\d",
+    r"\|\s{1,6}total_timesteps\s{1,12}\|\s{1,4}(?P<step>\d{1,12})\s",
+    r":::MLLOG [^\n]{0,200}\"key\": \"(?:tracked_stats|train_loss|reduced_train_loss|throughput)\"",
+    r"\[Epoch \d{1,6}\] (?:training: |speed: \d)",
+    r"[Ee]poch time: {1,3}[\d.]{1,14} ?ms, per step time: (?P<step_ms>[\d.]+)",
+    r"iteration: (?P<step>\d+) / (?P<total>\d+) \| consumed_tokens: ",
+    # a loss scaler on its way down from 2^32: each line is a step, and this far up nothing is lost
+    r"OVERFLOW! Rank \d+ Skipping step\. Attempted loss scale: [\d.]{6,20}, reducing to \d{6}",
     # everybody's own
     r"\b(?:global[_ ]step|train[_ ]step|[Ss]tep|iter|iteration|update|batch)[ :=#]{1,6}(?P<step>\d{1,9})"
     r"(?:/(?P<total>\d{1,9}))?[\]:,|)]{0,2} [^\n]{0,80}?\b(?:[Ll]oss|lm_loss|train_loss)[ :=]{1,3}" + _LOSS +
     r"(?:[^\n]{0,80}?\bstep_time(?:_ms)?[ :=]{1,3}(?P<step_ms>[\d.]+))?",
+    # a counter (`at iteration` is an evaluation), and behind it a loss or a rate; that of epochs is none of steps
+    r"(?:^|[^t] |[^\w ])(?:[Ss]tep|STEP|[Ii]t|[Ii]ter|[Ii]teration|[Uu]pdate)\b" + _OPEN + r"(?P<step>\d{1,9})" + _TOLD,
+    r"\b[Bb]atch[\[ :=#]{1,3}(?P<step>\d{1,9})/(?P<total>\d{1,9})" + _TOLD,
+    r"\b[Ee]poch\b" + _OPEN + r"\d{1,6}" + _TOLD,
 )  # fmt: skip
 MARKS = (
     *(("step", regex) for regex in _STEPS),

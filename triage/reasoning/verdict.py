@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from triage.model.event import Mark
@@ -79,9 +80,12 @@ def _says_well(incident: Incident) -> bool:
 
 
 def _still_training(incident: Incident) -> bool:
-    """Training output whose last step is the last thing said."""
+    """Training output whose last step is the last thing said; a single line may be a setting that looks like one."""
+    steps = Counter(mark.event.where.file for mark in incident.marks if mark.kind == "step")
     last = {each.file: each.last_line for each in incident.summaries if each.last_line is not None}
     return any(
-        mark.kind == "step" and (mark.event.where.line or 0) + CLOSING_LINES >= last.get(mark.event.where.file, 1 << 60)
+        mark.kind == "step"
+        and steps[mark.event.where.file] > 1
+        and (mark.event.where.line or 0) + CLOSING_LINES >= last.get(mark.event.where.file, 1 << 60)
         for mark in incident.marks
     )
