@@ -182,6 +182,19 @@ def test_waits_that_come_in_bursts_count_as_part_of_all_the_time() -> None:
     assert named(list(steps.derive(incident(marks=once))), "steps.data_share") == [pytest.approx(0.01)]
 
 
+def test_running_averages_leave_out_the_first_step() -> None:
+    form = "Epoch: [0][{0}/5005]\tTime 0.550 ({1:.3f})\tData 0.001 ({2:.3f})\tLoss 6.74 (6.84)"
+
+    def share(*lines: tuple[int, float, float]) -> list[float]:
+        marks = [step(at, form.format(at, whole, data)) for at, whole, data in lines]
+        return named(list(steps.derive(incident(marks=marks))), "steps.data_share")
+
+    assert share((0, 203.582, 196.425), (200, 12.315, 11.761)) == [pytest.approx(0.954, abs=0.001)]
+    assert share((0, 203.582, 203.0), (200, 1.360, 1.012)) == [pytest.approx(0.006, abs=0.002)]  # slow once
+    assert share((0, 203.582, 203.0), (10, 19.0, 18.5)) == []  # ten steps tell little
+    assert share((400, 0.9, 0.8), (450, 0.2, 0.1)) == []  # the second is of a later epoch
+
+
 def test_two_lines_are_no_share() -> None:
     marks = [step(number, "Time 2.0 (2.0)  Data 1.9 (1.9)") for number in (10, 20)]
     assert named(list(steps.derive(incident(marks=marks))), "steps.data_share") == []

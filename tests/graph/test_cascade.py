@@ -7,6 +7,7 @@ from making import event, incident, signal, signature, step
 
 from triage import content
 from triage.graph.cascade import near, rules
+from triage.model.event import Mark
 
 XID79 = signature("gpu/xid-79", covers=["xid-79-fell-off-bus"])
 TIMEOUT = signature("torch/watchdog-timeout", role="symptom", cause=None, covers=["torch-watchdog-timeout"])
@@ -62,6 +63,16 @@ def test_steps_after_a_survivable_signal_make_it_noise() -> None:
     last = incident([signal(retry, event(line=12))], [step(10, event(line=9))])
     assert told.signals[0].rule == "progress"
     assert last.signals[0].rule is None
+
+
+def test_a_bar_that_is_drawn_once_more_is_no_progress() -> None:
+    def bar(number: int, line: int) -> Mark:
+        return step(number, event(line=line, text=f"Steps:   3%|3         | {number}/500 [00:01<00:30,  1.42it/s]"))
+
+    error = signal(signature("code/error", progress="survivable"), event(line=5))
+    assert incident([error], [bar(7, 3), bar(7, 9)]).signals[0].rule is None
+    assert incident([error], [bar(7, 9)]).signals[0].rule is None  # the bar around the loop that ended
+    assert incident([error], [bar(7, 3), bar(8, 9), bar(9, 10)]).signals[0].rule == "progress"
 
 
 def test_ranks_that_step_have_found_each_other() -> None:

@@ -137,6 +137,21 @@ def test_healthy_needs_a_source_that_says_so() -> None:
     assert not healthy(incident([], []))
 
 
+def test_one_line_that_looks_like_a_step_is_not_health() -> None:
+    built = training(last_line=100)
+    assert not healthy(msgspec.structs.replace(built, marks=built.marks[-1:]))
+    assert healthy(msgspec.structs.replace(built, marks=built.marks[-2:]))
+
+
+def test_a_driver_that_speaks_of_an_error_is_not_health_but_where_training_goes_on() -> None:
+    loaded, doubt = (Mark(kind=kind, event=event("dmesg.txt", line=at)) for kind, at in (("well", 1), ("doubt", 2)))
+    assert healthy(incident([], [loaded]))
+    assert not healthy(incident([], [loaded, doubt]))
+    assert healthy(msgspec.structs.replace(training(100), marks=(*training(100).marks, loaded, doubt)))
+    known = signature("gpu/noise", role="context", severity="info")
+    assert healthy(incident([signal(known, event("dmesg.txt", line=2))], [loaded, doubt]))
+
+
 def test_a_bad_exit_is_not_health() -> None:
     failed = Fact(name="slurm.job.exit_code", value="1:0", where=Where(file="sacct.txt"))
     assert not healthy(msgspec.structs.replace(training(100), facts=(failed,)))

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triage.analysis._bounds import both, epoch, memory, ordered, sentence, utilisation, words
+from triage.analysis._input import logged_shares
 from triage.analysis._series import WARMUP, Series, series, step_ms
 from triage.model.base import number
 from triage.model.event import Fact, Where
@@ -26,18 +27,6 @@ SEGMENT = 8  # steps on either side
 SHIFT = 1.05
 CERTAIN = 3.3  # standard deviations of the rank sum: one in a thousand
 FEW, FEW_SHIFT, FEW_SPREAD = 5, 1.04, 0.015  # short excerpts: every value after is above every one before
-
-FEWEST = 3  # step lines that tell both times
-_WHOLE, _DATA = r"(?P<whole>\d{1,7}\.\d{1,6})", r"(?P<data>\d{1,7}\.\d{1,6})"
-_INPUT = r"\b(?:data_time|[Dd]ata(?: time)?):?\s{1,6}"
-_WORD = "ata"  # in each of the words for input: most step lines have none, and a search for the word costs nothing
-_TIMES = (
-    re.compile(rf"\b[Tt]ime:?\s{{1,6}}{_WHOLE}(?![^\n]{{0,40}}\btime:)[^\n]{{0,120}}?{_INPUT}{_DATA}"),
-    re.compile(
-        rf"{_INPUT}{_DATA}(?: \([\d.]{{1,14}}\))?,?\s{{1,6}}"
-        rf"(?:[Bb]atch|[Ii]ter|[Tt]otal)(?:[ _]time)?:?\s{{1,6}}{_WHOLE}"
-    ),
-)
 
 _BATCH = re.compile(r"global batch size\s*:\s*(\d{1,9})")  # it is ramped up early in large runs
 
@@ -63,7 +52,8 @@ def derive(incident: Incident) -> Iterator[Fact]:
     ranks = series(incident)
     yield from _shares(incident, ranks)
     if not any("data_ms" in one.phases for one in ranks):
-        yield from _logged_share(incident)
+        for told in logged_shares(incident)[:1]:
+            yield _fact("steps.data_share", round(told.share, 4), told.where, told.text)
 
 
 def curves(incident: Incident) -> list[list[tuple[int, float, Where]]]:
@@ -142,32 +132,6 @@ def _deviation(before: list[float], after: list[float]) -> float:
     rank_sum = math.fsum(statistics.fmean(ranks[value]) for value in after)
     mean, deviation = two * (one + two + 1) / 2, math.sqrt(one * two * (one + two + 1) / 12)
     return (rank_sum - mean) / deviation if deviation else 0.0
-
-
-def _logged_share(incident: Incident) -> Iterator[Fact]:
-    """Of one log whose step lines give the time of the step and, within it, that of the input."""
-    told: dict[str, list[tuple[float, float, Where, str]]] = defaultdict(list)
-    for mark in incident.marks:
-        text = mark.event.text if mark.kind == "step" and mark.fields.get("step") else ""
-        if _WORD not in text:
-            continue
-        found = next((match for form in _TIMES if (match := form.search(text))), None)
-        if found is not None and 0 < float(found["data"]) <= float(found["whole"]):
-            told[mark.event.where.file].append((float(found["data"]), float(found["whole"]), mark.event.where, text))
-    for _, times in sorted(told.items()):
-        if len(times) >= FEWEST:
-            value = _part(times)
-            where, text = max(times, key=lambda one: one[0])[2:]
-            yield _fact("steps.data_share", round(value, 4), where, text)
-            return
-
-
-def _part(times: list[tuple[float, float, Where, str]]) -> float:
-    """Of all the time, when waits come in bursts (each worker brings a batch at once); else that of the usual step."""
-    usual = statistics.median(data / whole for data, whole, _, _ in times)
-    waits = [data for data, whole, _, _ in times if data >= whole / 2]
-    bursts = math.fsum(data for data, _, _, _ in times) / math.fsum(whole for _, whole, _, _ in times)
-    return max(usual, bursts) if len(waits) >= FEWEST else usual
 
 
 def _shares(incident: Incident, ranks: list[Series]) -> Iterator[Fact]:

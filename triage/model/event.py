@@ -87,7 +87,7 @@ class Signal(Record, frozen=True, kw_only=True):
 
 
 class Mark(Record, frozen=True, kw_only=True):
-    """A sampled line that is no signal: kind `step`, `init`, `start`, `end`, `restart` or `stamp`, with its values."""
+    """A sampled line that is no signal: its kind (`step`, `init`, `start`, `end`, `raised`, `well` ...) and values."""
 
     kind: str
     event: Event

@@ -23,6 +23,7 @@ SKIP = 3  # lines of other CPUs that may stand between two lines of one report
 
 MARKS = (
     ("start", r"Linux version [0-9]+\.[0-9]+"),
+    ("doubt", r"NVRM: [^\n]{0,160}(?:[Ee]rror|[Ff]ail(?:ed|ure)?|FAILED|ERROR|[Tt]imed? ?out|[Uu]nexpected)\b"),
     ("well", r"NVRM: loading NVIDIA UNIX"),
     ("well", r"nvidia: loading out-of-tree module"),
     ("well", r"\[drm\] Initialized nvidia"),

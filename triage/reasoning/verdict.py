@@ -28,7 +28,8 @@ def verdict(incident: Incident, hypotheses: Sequence[Hypothesis]) -> Verdict:
 
 def healthy(incident: Incident) -> bool:
     """No fault is named, nothing ended badly, and at least one source says by itself that all is well."""
-    return not (_faulty(incident) or _ended_badly(incident) or _unread(incident)) and _says_well(incident)
+    bad = _faulty(incident) or _ended_badly(incident) or _unread(incident) or _doubted(incident)
+    return not bad and _says_well(incident)
 
 
 def _faulty(incident: Incident) -> bool:
@@ -58,6 +59,12 @@ def _unread(incident: Incident) -> bool:
     return any(
         mark.kind == "raised" and not _read(incident, mark) and not _went_on(incident, mark) for mark in incident.marks
     )
+
+
+def _doubted(incident: Incident) -> bool:
+    """A driver that speaks of an error which no signature knows, where no training shows that it does no harm."""
+    trained = any(mark.kind in {"step", "end"} for mark in incident.marks)
+    return not trained and any(mark.kind == "doubt" and not _read(incident, mark) for mark in incident.marks)
 
 
 def _read(incident: Incident, mark: Mark) -> bool:
