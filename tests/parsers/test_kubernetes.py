@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,11 @@ def test_many_objects_stay_quick() -> None:
     begin = time.monotonic()
     assert len(values(facts("x", data), "k8s.pod.reason")) == 1500
     assert time.monotonic() - begin < 20
+
+
+def test_pods_that_came_to_their_end_are_well() -> None:
+    (kind, pattern), *others = kubernetes.MARKS
+    assert kind == "well" and not others
+    assert re.search(pattern, "train-worker-0       0/1     Completed   0          3h")
+    assert not re.search(pattern, "train-worker-0       1/1     Running   0          3h")
+    assert not re.search(pattern, "train-worker-0       0/1     Error       0          3h")

@@ -77,6 +77,7 @@ def test_other_bars_and_evaluations_are_no_steps(part: str) -> None:
         ("1875/1875 [==============================] - 4s 2ms/step - loss: 0.2958 - accuracy: 0.9134", "1875"),
         (" 812/1875 ━━━━━━━━━━━━━━━━━━━━ 2s 2ms/step - accuracy: 0.9534 - loss: 0.1058", "812"),
         ("(TaskRunner pid=77) step:4 - actor/pg_loss:0.011 - perf/throughput:1234.5", "4"),
+        ("I0301 10:01:05.1 140 logging_writer.py:48] [100] loss=2.3, steps_per_sec=1.2", "100"),
         ("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648", None),
         ("23-05-06 20:54:16.019 - INFO: [epoch: 19, iter: 121,300, lr:(1.723e-04,)] l_pix: 5.1293e-03", None),
     ],

@@ -152,6 +152,16 @@ def test_a_driver_that_speaks_of_an_error_is_not_health_but_where_training_goes_
     assert healthy(incident([signal(known, event("dmesg.txt", line=2))], [loaded, doubt]))
 
 
+def test_a_job_that_the_scheduler_calls_completed_is_well() -> None:
+    def state(value: str) -> Incident:
+        fact = Fact(name="slurm.job.state", value=value, where=Where(file="sacct.txt"))
+        return incident([], [], [fact])
+
+    assert healthy(state("COMPLETED"))
+    assert not healthy(state("RUNNING"))
+    assert not healthy(state("FAILED"))
+
+
 def test_a_bad_exit_is_not_health() -> None:
     failed = Fact(name="slurm.job.exit_code", value="1:0", where=Where(file="sacct.txt"))
     assert not healthy(msgspec.structs.replace(training(100), facts=(failed,)))

@@ -28,6 +28,7 @@ MARKS = (
     ("well", r"^\s*GPU [0-9]+: OK\s*$"),
     ("well", r"# Out of bounds values : 0 OK"),
     ("well", r"Result = PASS"),
+    ("well", r"Successfully ran diagnostic for group"),
     ("well", r"\b[Aa]ll (?:health |node |GPU |gpu )?checks (?:have )?passed\b"),
     ("well", r"^\s*Physical state: LinkUp"),  # ibstat
     ("well", r"\| (?:Memory|Diagnostic|Targeted Stress|software|memory|diagnostic) +\| Pass"),

@@ -26,7 +26,7 @@ from triage.parsers._documents import json_value, listing, mapping
 
 SOURCE = "kubernetes"
 BEFORE = AFTER = 0  # klog and JSON lines hold a whole message
-MARKS: tuple[tuple[str, str], ...] = ()
+MARKS = (("well", r"^[\w.-]{1,100} {1,20}0/\d{1,3} {1,20}Completed {1,20}\d"),)
 YAML_LIMIT = 4 << 20  # bytes: about four hundred pods; the C parser reads one or two megabytes a second
 TEXT_LIMIT = 32 << 20
 REACH = 1 << 20  # bytes within which a value is looked for, so that many objects do not mean many whole scans

@@ -76,6 +76,7 @@ _STEPS = (
     r"\bStep (?P<step>\d+)/ {0,8}(?P<total>\d+); {1,3}acc: ",
     r"\bstep:(?P<step>\d+) - [\w/]{1,60}:",
     r"\[batch=(?P<step>\d+)/(?P<total>\d+)\]",
+    r"logging_writer\.py:\d+\] \[(?P<step>\d+)\] ",  # CLU, of JAX
     r"\[(?:train|step)[:=](?P<step>\d+)(?:/(?P<total>\d+))?, ?epoch",
     r"^\d{1,6}\|(?P<step>\d{1,9})\|Loss: \d",  # torchtune
     r"\b\d{1,6}epoch:train:\d{1,9}-(?P<step>\d{1,9})batch: ",
@@ -128,6 +129,8 @@ MARKS = (
     ("well", r"[Aa]vg generation throughput: [1-9]\d{0,6}\.\d tokens/s"),  # vLLM: the engine answers
     ("well", r"Processed prompts: +100%\|"),  # vLLM, offline
     ("well", r"Decode batch[^\n]{0,200}gen throughput \(token/s\): [1-9]"),  # SGLang
+    ("well", r"\"(?:POST|GET) /\S{1,200} HTTP/[12][.01]{0,2}\" 200\b"),  # uvicorn: it answers
+    ("end", r"\bJob '\w{1,60}' succeeded\b"),  # Ray
     ("restart", r"Resuming (?:training )?from (?:checkpoint|global step|step|epoch)"),
 )
 _OWN = re.compile(

@@ -80,7 +80,7 @@ def _went_on(incident: Incident, mark: Mark) -> bool:
 
 
 def _says_well(incident: Incident) -> bool:
-    well = {("gpu.readable", "yes"), ("k8s.pod.phase", "Succeeded")}
+    well = {("gpu.readable", "yes"), ("k8s.pod.phase", "Succeeded"), ("slurm.job.state", "COMPLETED")}
     if any(isinstance(fact.value, str) and (fact.name, fact.value) in well for fact in incident.facts):
         return True
     return any(mark.kind in {"end", "well"} for mark in incident.marks) or _still_training(incident)
